@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/model.h"
+
+#include "cpu/cpu.h"
+#include "ops/infer.h"
+#include "simplify/simplify.h"
+
+#include <string.h>
+
+/* ---- opening ---- */
+
+static opf_status set_limits(opf_model *model, const opf_model_options *options, opf_error *error)
+{
+    opf_limits_init(&model->limits);
+    for (size_t i = 0; i < options->n_limits; i++)
+        OPF_TRY(opf_limits_set(&model->limits, options->limits[i].name, options->limits[i].value, error));
+    if (model->limits.memory == 0)
+        model->limits.memory = (int64_t)(opf_cpu_memory_bytes() / 10 * 9);
+    model->heap.limit = (size_t)model->limits.memory;
+    return OPF_OK;
+}
+
+static bool dim_option(void *user, const char *symbol, int64_t *n)
+{
+    const opf_model_options *options = user;
+    for (size_t i = 0; i < options->n_dims; i++)
+        if (strcmp(options->dims[i].name, symbol) == 0) {
+            *n = options->dims[i].value;
+            return true;
+        }
+    return false;
+}
+
+/* --dim and --shape make symbols of graph inputs numbers, before anything else looks at them. */
+static opf_status apply_shapes(opf_model *model, const opf_model_options *options, opf_error *error)
+{
+    opf_graph *graph = model->loaded.graph;
+    for (size_t i = 0; i < options->n_dims; i++)
+        OPF_FAIL_IF(error, options->dims[i].value < 0, OPF_INVALID_ARGUMENT, "symbol %s is %lld, must not be negative",
+                    options->dims[i].name, (long long)options->dims[i].value);
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        opf_info *info = &opf_graph_value(graph, graph->inputs[i])->info;
+        for (int32_t k = 0; k < info->rank; k++) {
+            int64_t n;
+            /* evaluate only reads its user data */
+            if (!opf_dim_is_number(info->dims[k]) && opf_dim_evaluate(model->dims, info->dims[k], dim_option, (void *)(uintptr_t)options, &n))
+                info->dims[k] = opf_dim_number(n);
+        }
+    }
+    for (size_t i = 0; i < options->n_shapes; i++) {
+        const opf_named_shape *shape = &options->shapes[i];
+        opf_value_id           id    = opf_graph_find_value(graph, shape->name);
+        OPF_FAIL_IF(error, id == 0 || !opf_graph_value(graph, id)->is_input, OPF_INVALID_ARGUMENT, "the model has no input %s", shape->name);
+        opf_info *info = &opf_graph_value(graph, id)->info;
+        OPF_FAIL_IF(error, info->rank >= 0 && info->rank != shape->rank, OPF_INVALID_INPUT, "input %s has rank %d, the shape given has %d",
+                    shape->name, info->rank, shape->rank);
+        opf_dim *dims = OPF_NEW(&model->arena, opf_dim, shape->rank);
+        OPF_OOM_IF(error, dims == NULL);
+        for (int32_t k = 0; k < shape->rank; k++) {
+            OPF_FAIL_IF(error, info->rank >= 0 && opf_dim_is_number(info->dims[k]) && info->dims[k].n != shape->dims[k], OPF_INVALID_INPUT,
+                        "dimension %d of input %s is %lld, the shape given has %lld", k, shape->name, (long long)info->dims[k].n,
+                        (long long)shape->dims[k]);
+            dims[k] = opf_dim_number(shape->dims[k]);
+        }
+        info->rank = shape->rank;
+        info->dims = dims;
+    }
+    return OPF_OK;
+}
+
+static opf_status read_rules(opf_model *model, const opf_model_options *options, opf_error *error)
+{
+    size_t       n     = options->n_rules_files;
+    const char **texts = OPF_NEW(&model->arena, const char *, n);
+    OPF_OOM_IF(error, texts == NULL);
+    for (size_t i = 0; i < n; i++) {
+        opf_mapping file;
+        OPF_TRY(opf_mapping_open(options->rules_files[i], true, 16 << 20, &model->heap, &file, error));
+        texts[i] = opf_arena_copy_string(&model->arena, file.data, file.size);
+        opf_mapping_close(&file, &model->heap);
+        OPF_OOM_IF(error, texts[i] == NULL);
+        OPF_TRY(opf_fuse_check_rules(texts[i], options->rules_files[i], &model->arena, error));
+    }
+    model->fuse_options.user_rules      = texts;
+    model->fuse_options.user_rule_files = options->rules_files;
+    model->fuse_options.n_user_rules    = n;
+    return OPF_OK;
+}
+
+static bool is_rule_name(const char *name)
+{
+    for (const char *const *known = opf_fuse_rule_names(); *known != NULL; known++)
+        if (strcmp(*known, name) == 0)
+            return true;
+    return false;
+}
+
+static opf_status copy_names(opf_model *model, const char *const *names, size_t n, const char *const **copy, size_t *n_copy, opf_error *error)
+{
+    const char **list = OPF_NEW(&model->arena, const char *, n);
+    OPF_OOM_IF(error, list == NULL);
+    for (size_t i = 0; i < n; i++) {
+        OPF_FAIL_IF(error, model->fuse_options.n_user_rules == 0 && !is_rule_name(names[i]), OPF_INVALID_ARGUMENT, "there is no rule %s", names[i]);
+        list[i] = opf_arena_copy_string(&model->arena, names[i], strlen(names[i]));
+        OPF_OOM_IF(error, list[i] == NULL);
+    }
+    *copy   = n == 0 ? NULL : list;
+    *n_copy = n;
+    return OPF_OK;
+}
+
+static opf_status build(opf_model *model, const void *data, size_t bytes, bool mapped, const char *folder, const opf_model_options *options,
+                        opf_error *error)
+{
+    opf_load_options load = {.limits        = &model->limits,
+                             .heap          = &model->heap,
+                             .folder        = folder,
+                             .overridable   = options->overridable,
+                             .n_overridable = options->n_overridable,
+                             .freeze        = options->freeze,
+                             .no_mmap       = options->no_mmap};
+    model->consts = (opf_const_pool){.arena = &model->arena, .next_id = 1};
+    model->dims   = opf_dims_create(&model->arena);
+    OPF_OOM_IF(error, model->dims == NULL);
+    OPF_TRY(opf_onnx_load(data, bytes, mapped, &load, &model->arena, model->dims, &model->consts, &model->loaded, error));
+    OPF_TRY(apply_shapes(model, options, error));
+    OPF_TRY(opf_infer_graph(model->loaded.graph, error));
+    model->simplified = opf_graph_clone(model->loaded.graph, &model->arena);
+    OPF_OOM_IF(error, model->simplified == NULL);
+    OPF_TRY(opf_simplify(model->simplified, &model->limits, &model->heap, error));
+    model->fused = opf_graph_clone(model->simplified, &model->arena);
+    OPF_OOM_IF(error, model->fused == NULL);
+    OPF_TRY(read_rules(model, options, error));
+    OPF_TRY(copy_names(model, options->only, options->n_only, &model->fuse_options.only, &model->fuse_options.n_only, error));
+    OPF_TRY(copy_names(model, options->skip, options->n_skip, &model->fuse_options.skip, &model->fuse_options.n_skip, error));
+    model->fuse_options.stop_after = -1;
+    model->report                  = (opf_fuse_report){.arena = &model->arena};
+    OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
+    OPF_OOM_IF(error, opf_dims_failed(model->dims));
+    model->weights = opf_weights_create(&model->heap);
+    OPF_OOM_IF(error, model->weights == NULL);
+    opf_kern_init(&model->kern, options->level);
+    return OPF_OK;
+}
+
+static opf_status create(const opf_model_options *options, opf_model **model, opf_error *error)
+{
+    opf_heap heap;
+    opf_heap_init(&heap, options->allocator, 0);
+    opf_model *m = opf_heap_alloc(&heap, sizeof *m);
+    OPF_OOM_IF(error, m == NULL);
+    memset(m, 0, sizeof *m);
+    opf_heap_init(&m->heap, options->allocator, 0);
+    opf_arena_init(&m->arena, &m->heap);
+    m->log       = options->log;
+    m->log_user  = options->log_user;
+    *model       = m;
+    return set_limits(m, options, error);
+}
+
+static const opf_model_options no_options;
+
+opf_status opf_model_from_memory(const void *data, size_t bytes, const char *folder, const opf_model_options *options, opf_model **model,
+                                 opf_error *error)
+{
+    OPF_FAIL_IF(error, model == NULL || (data == NULL && bytes != 0), OPF_INVALID_ARGUMENT, "model and data must not be NULL");
+    *model = NULL;
+    if (options == NULL)
+        options = &no_options;
+    opf_status status = create(options, model, error);
+    if (status == OPF_OK)
+        status = build(*model, data, bytes, false, folder, options, error);
+    if (status != OPF_OK)
+        opf_model_destroy(model);
+    return status;
+}
+
+static opf_status open_file(opf_model *model, const char *path, const opf_model_options *options, opf_error *error)
+{
+    OPF_TRY(opf_mapping_open(path, options->no_mmap, model->limits.model_bytes, &model->heap, &model->file, error));
+    const char *slash  = strrchr(path, '/');
+    char       *folder = slash == NULL   ? opf_arena_copy_string(&model->arena, ".", 1)
+                         : slash == path ? opf_arena_copy_string(&model->arena, "/", 1)
+                                         : opf_arena_copy_string(&model->arena, path, (size_t)(slash - path));
+    OPF_OOM_IF(error, folder == NULL);
+    opf_status status = build(model, model->file.data, model->file.size, model->file.is_mapped, folder, options, error);
+    if (status != OPF_OK)
+        opf_error_prefix(error, "%s: ", path);
+    return status;
+}
+
+opf_status opf_model_open(const char *path, const opf_model_options *options, opf_model **model, opf_error *error)
+{
+    OPF_FAIL_IF(error, model == NULL || path == NULL, OPF_INVALID_ARGUMENT, "path and model must not be NULL");
+    *model = NULL;
+    if (options == NULL)
+        options = &no_options;
+    opf_status status = create(options, model, error);
+    if (status == OPF_OK)
+        status = open_file(*model, path, options, error);
+    if (status != OPF_OK)
+        opf_model_destroy(model);
+    return status;
+}
+
+void opf_model_destroy(opf_model **model)
+{
+    if (model == NULL || *model == NULL)
+        return;
+    opf_model *m = *model;
+    opf_weights_destroy(&m->weights);
+    opf_loaded_fini(&m->loaded, &m->heap);
+    if (m->file.data != NULL)
+        opf_mapping_close(&m->file, &m->heap);
+    opf_arena_fini(&m->arena);
+    opf_heap heap;
+    opf_heap_init(&heap, &m->heap.allocator, 0);
+    opf_heap_free(&heap, m, sizeof *m);
+    *model = NULL;
+}
+
+/* ---- graphs and plans ---- */
+
+const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode)
+{
+    return mode == OPF_MODE_FUSED ? model->fused : mode == OPF_MODE_UNFUSED ? model->simplified : model->loaded.graph;
+}
+
+opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,
+                          opf_error *error)
+{
+    /* Packed weights and the heap's counter change under their own locks: the model stays immutable to its users. */
+    opf_model       *m       = (opf_model *)(uintptr_t)model;
+    opf_plan_options options = {.kern = &m->kern, .weights = m->weights, .heap = &m->heap, .limits = &m->limits, .reference = reference};
+    return opf_plan_create(graph, inputs, &options, plan, error);
+}
+
+opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *user, const char *symbol, int64_t *n), void *user,
+                                 opf_arena *arena, opf_info **infos, opf_error *error)
+{
+    const opf_graph *graph = model->loaded.graph;
+    *infos                 = OPF_NEW(arena, opf_info, graph->n_inputs);
+    OPF_OOM_IF(error, *infos == NULL);
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const opf_value *value = opf_graph_value(graph, graph->inputs[i]);
+        opf_info        *info  = &(*infos)[i];
+        *info                  = (opf_info){.type = value->info.type, .rank = value->info.rank, .n_values = -1};
+        OPF_FAIL_IF(error, info->rank < 0, OPF_INVALID_INPUT, "the rank of input %s is not known: give its shape", value->name);
+        info->dims = OPF_NEW(arena, opf_dim, info->rank);
+        OPF_OOM_IF(error, info->dims == NULL);
+        for (int32_t k = 0; k < info->rank; k++) {
+            int64_t n = 0;
+            if (!opf_dim_evaluate(model->dims, value->info.dims[k], number, user, &n) && !number(user, "?", &n))
+                return opf_fail(error, OPF_INVALID_INPUT, "dimension %d of input %s has no size", k, value->name);
+            info->dims[k] = opf_dim_number(n);
+        }
+    }
+    return OPF_OK;
+}
+
+typedef struct {
+    const char *names[64];
+    int64_t     numbers[64];
+    uint32_t    n, round;
+} generic_sizes;
+
+/* Every symbol gets a size of its own. The rounds suit different models: tokens and batches, then images. */
+static bool generic_size(void *user, const char *symbol, int64_t *n)
+{
+    static const int64_t rounds[][8] = {{3, 11, 7, 13, 5, 17, 19, 23}, {3, 224, 256, 192, 160, 288, 320, 352}, {2, 64, 96, 128, 32, 160, 192, 48},
+                                        {2, 2, 2, 2, 2, 2, 2, 2},      {1, 1, 1, 1, 1, 1, 1, 1}};
+    generic_sizes *sizes = user;
+    for (uint32_t i = 0; i < sizes->n; i++)
+        if (strcmp(sizes->names[i], symbol) == 0 && symbol[0] != '?') {
+            *n = sizes->numbers[i];
+            return true;
+        }
+    *n = rounds[sizes->round][sizes->n % 8];
+    if (sizes->n < 64) {
+        sizes->names[sizes->n]     = symbol;
+        sizes->numbers[sizes->n++] = *n;
+    }
+    return true;
+}
+
+opf_status opf_model_generic_plan(const opf_model *model, const opf_graph *graph, opf_plan **plan, opf_error *error)
+{
+    opf_arena arena;
+    opf_arena_init(&arena, (opf_heap *)(uintptr_t)&model->heap);
+    opf_status status = OPF_OK;
+    for (uint32_t round = 0; round < 5; round++) {
+        opf_info     *infos;
+        generic_sizes sizes = {.round = round};
+        *plan               = NULL;
+        status              = opf_model_input_infos(model, generic_size, &sizes, &arena, &infos, error);
+        if (status == OPF_OK)
+            status = opf_model_plan(model, graph, infos, false, plan, error);
+        if (status != OPF_INVALID_INPUT)
+            break;
+    }
+    opf_arena_fini(&arena);
+    return status;
+}
+
+/* ---- reports ---- */
+
+opf_status opf_report_create(opf_heap *heap, opf_report **report, opf_error *error)
+{
+    opf_heap system;
+    opf_heap_init(&system, NULL, 0);
+    *report = opf_heap_alloc(heap != NULL ? heap : &system, sizeof **report);
+    OPF_OOM_IF(error, *report == NULL);
+    memset(*report, 0, sizeof **report);
+    opf_heap_init(&(*report)->own_heap, NULL, 0);
+    (*report)->heap = heap != NULL ? heap : &(*report)->own_heap;
+    opf_arena_init(&(*report)->arena, (*report)->heap);
+    return OPF_OK;
+}
+
+void opf_report_destroy(opf_report **report)
+{
+    if (report == NULL || *report == NULL)
+        return;
+    opf_heap system;
+    opf_heap_init(&system, NULL, 0);
+    opf_heap *heap = (*report)->heap == &(*report)->own_heap ? &system : (*report)->heap;
+    opf_arena_fini(&(*report)->arena);
+    opf_heap_free(heap, *report, sizeof **report);
+    *report = NULL;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model: the graph after each stage, and what all its sessions share. Immutable once open, but for packed weights. */
+#ifndef OPF_EXEC_MODEL_H
+#define OPF_EXEC_MODEL_H
+
+#include "fuse/fuse.h"
+#include "kernels/kern.h"
+#include "onnx/load.h"
+#include "plan/plan.h"
+
+struct opf_model {
+    opf_heap        heap;
+    opf_arena       arena;
+    opf_limits      limits;
+    opf_mapping     file; /* data NULL: the caller's memory */
+    opf_const_pool  consts;
+    opf_dims       *dims;
+    opf_loaded      loaded;     /* .graph is the graph as loaded */
+    opf_graph      *simplified; /* what --no-fuse runs */
+    opf_graph      *fused;
+    opf_fuse_report report;
+    opf_fuse_options fuse_options;
+    opf_weights    *weights;
+    opf_kern        kern;
+    void (*log)(void *user, const char *message);
+    void *log_user;
+};
+
+/* The graph that a mode runs. */
+const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode);
+
+/* A plan of graph for these inputs. */
+opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,
+                          opf_error *error);
+
+/* Infos of the graph's inputs when every symbol has the number `number` gives and unknown dims are symbols named "?".
+   In arena. */
+opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *user, const char *symbol, int64_t *n), void *user,
+                                 opf_arena *arena, opf_info **infos, opf_error *error);
+
+/* A plan at sizes nobody chose, on which nothing happens to be equal or one: it counts kernels for every size. NULL when no such sizes
+   are possible (error tells why the last ones were not). graph must have the model's inputs. */
+opf_status opf_model_generic_plan(const opf_model *model, const opf_graph *graph, opf_plan **plan, opf_error *error);
+
+struct opf_report {
+    opf_heap        *heap; /* of the model, or own_heap */
+    opf_heap         own_heap;
+    opf_arena        arena;
+    opf_explanation  explanation;
+    opf_model_info   info;
+    opf_verification verification;
+    const char      *text;
+    const opf_op_entry *ops;
+    size_t           n_ops;
+};
+/* heap NULL: the system's. */
+opf_status opf_report_create(opf_heap *heap, opf_report **report, opf_error *error);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPF_FUSE_ABSORB_CHANNEL_H
+#define OPF_FUSE_ABSORB_CHANNEL_H
+
+#include "fuse/context.h"
+
+/* While a convolution with constant weights is read by one Add, Sub, Mul or Div with a constant per channel, folds that
+   into weights and bias (conv-add, conv-mul). Other nodes are left alone. */
+opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id conv, bool *changed, opf_error *error);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel slots. A kernel sees pointers, sizes and strides (in floats), never the graph; it returns void, allocates
+ * nothing and cannot fail. Each slot has a scalar entry (ref/); a level overwrites the slots it does better, together
+ * with the tile sizes that belong to them, so a kernel never meets foreign packing.
+ */
+#ifndef OPF_KERNELS_KERN_H
+#define OPF_KERNELS_KERN_H
+
+#include "opfuse/opfuse.h"
+
+/* ---- matrix product ------------------------------------------------------------------------------------------------
+ * One tile: c[r][n] = bias[n] + sum_t sum_k a[t*mr + r][k] * b[(t*kc + k)*nr + n], + residual[r][n], then clamped.
+ * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image). */
+typedef struct opf_gemm_tile {
+    const float *const *a;        /* taps * mr row pointers, row r of tap t at [t*mr + r]; rows beyond `rows` repeat a valid one */
+    size_t              taps, kc; /* kc contiguous elements a tap */
+    const float        *b;        /* packed panel [taps*kc][nr], 64-byte aligned */
+    const float        *bias;     /* nr values (of the panel, zero-padded), or NULL */
+    float              *c;
+    ptrdiff_t           c_stride; /* between rows */
+    const float        *residual; /* or NULL; may be c */
+    ptrdiff_t           residual_stride;
+    float               lo, hi; /* clamp; -INFINITY, INFINITY for none. NaN passes through */
+    const float        *next_b; /* the panel that follows, to prefetch, or NULL */
+} opf_gemm_tile;
+
+typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
+
+/* ---- elementwise ---------------------------------------------------------------------------------------------------
+ * dst[i] = f(a[i], b[i], …) over n contiguous floats; dst may be a or b. p: parameters named below. */
+#define OPF_EW_MAP(X)                                                                                                  \
+    X(COPY)                                                                                                            \
+    X(ADD) X(SUB) X(MUL) X(DIV) X(MIN) X(MAX) X(POW)                                                                   \
+    X(RELU) X(CLIP /* p0 lo, p1 hi: min(max(x, lo), hi) */) X(LEAKY /* p0 alpha */) X(PRELU /* b: slope */)           \
+    X(SIGMOID) X(TANH) X(ERF) X(EXP) X(LOG) X(SQRT) X(ABS) X(NEG) X(RECIPROCAL) X(SQUARE) X(FLOOR) X(CEIL) X(ROUND)    \
+    X(SIGN) X(GELU) X(GELU_TANH) X(SWISH /* p0 beta: x*sigmoid(beta*x) */)                                             \
+    X(HARD_SIGMOID /* p0 alpha, p1 beta */) X(HARD_SWISH /* x*max(0,min(1,x/6+0.5)) */) X(SOFTPLUS) X(MISH)            \
+    X(ELU /* p0 alpha */) X(SELU /* p0 alpha, p1 gamma */) X(CELU /* p0 alpha */) X(SOFTSIGN)                          \
+    X(THRESHOLDED_RELU /* p0 alpha */) X(SIN) X(COS)
+typedef enum opf_ew {
+#define X(name) OPF_EW_##name,
+    OPF_EW_MAP(X)
+#undef X
+    OPF_EW_COUNT
+} opf_ew;
+typedef void (*opf_ew_fn)(float *dst, const float *a, const float *b, size_t n, const float *p);
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+typedef struct opf_kern {
+    opf_cpu_level level;
+
+    size_t      mr, nr; /* of gemm and of packed panels: [n/nr][k][nr] */
+    opf_gemm_fn gemm;
+    const char *gemm_name; /* "gemm_f32_6x16" */
+    /* A transposed product whose B is not constant: packs K x N floats at b (strides in floats) to panels of nr, zero padded. */
+    void (*pack_b)(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst);
+
+    opf_ew_fn ew[OPF_EW_COUNT];
+
+    /* One row of n: y = (x - mean)/sqrt(var + eps)*gamma + beta; gamma, beta may be NULL; mean, inv_std receive the
+       statistics when not NULL. Two passes. y may be x. */
+    void (*layer_norm)(const float *x, const float *gamma, const float *beta, float *y, size_t n, float eps, float *mean,
+                       float *inv_std);
+    void (*rms_norm)(const float *x, const float *gamma, float *y, size_t n, float eps);
+    void (*softmax)(const float *x, float *y, size_t n);     /* one row; a row of -inf gives NaN */
+    void (*log_softmax)(const float *x, float *y, size_t n);
+    float (*reduce_sum)(const float *x, size_t n); /* in a fixed order */
+    float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
+
+    /* Channels-last windows: taps pixel pointers, c channels each. */
+    void (*depthwise)(const float *const *taps, size_t n_taps, const float *w /* [n_taps][c] */, const float *bias /* or NULL */,
+                      float *dst, size_t c, float lo, float hi);
+    void (*pool_max)(const float *const *taps, size_t n_taps, float *dst, size_t c); /* n_taps >= 1; NaN if any */
+    void (*pool_sum)(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c);
+    /* dst[c] = scale * sum over n pixels at x + i*stride. */
+    void (*pixel_sum)(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c);
+
+    /* dst[r*dst_row + c] = src[r*src_row + c*src_col]: dst rows contiguous. Handles src_col == 1 (copy) and src_row == 1
+       (transpose) fast. */
+    void (*copy_2d)(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols);
+} opf_kern;
+
+/* level AUTO: the best of the machine; a level the machine lacks is lowered to the best it has. */
+void opf_kern_init(opf_kern *kern, opf_cpu_level level);
+
+/* ---- programs ------------------------------------------------------------------------------------------------------
+ * The steps of an epilogue, a prologue or a region, lowered: run on a tile of rows x cols that lies in L1. */
+enum { OPF_PROGRAM_MAX = 32, OPF_PROGRAM_OPERANDS = 16, OPF_PROGRAM_COLS = 512 };
+
+typedef struct opf_instr {
+    opf_ew  op;
+    int16_t args[2];   /* 0: the tile as it comes; i > 0: result of instruction i-1; i < 0: operand -i-1 */
+    float   params[2];
+    int16_t store;     /* index of the store that receives this result too, -1: none */
+} opf_instr;
+
+typedef struct opf_program {
+    uint32_t  n; /* instructions; the last one is the result; 0: the tile itself */
+    uint32_t  n_operands, n_stores;
+    opf_instr instr[OPF_PROGRAM_MAX];
+} opf_program;
+
+/* An operand or store seen from element [0][0] of the tile. Strides in floats; 0 broadcasts. */
+typedef struct opf_operand {
+    const float *data;
+    ptrdiff_t    row, col;
+} opf_operand;
+typedef struct opf_store {
+    float    *data;
+    ptrdiff_t row, col;
+} opf_store;
+
+/* Runs the program over rows x cols: tile at src (row stride src_row, contiguous columns; NULL when no instruction reads
+   arg 0), result to dst (row stride dst_row, column stride 1); dst may be src. scratch: opf_program_scratch floats. Any cols: works in
+   pieces of OPF_PROGRAM_COLS. */
+void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
+                     const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch);
+size_t opf_program_scratch(const opf_program *program); /* floats */
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tile interpreter. It works in blocks of at most OPF_PROGRAM_COLS floats that stay in L1: one row of a wide tile, or
+ * as many whole rows of a narrow one as fit, so that an instruction is one call a block. Within a block everything is
+ * dense: an operand that is so already is read in place, any other is expanded into scratch, once a column range if it is
+ * the same for all rows. Results live in scratch slots that are reused when their last reader has run; the last
+ * instruction writes dst itself where dst is dense, else its block is copied there.
+ */
+#include "kernels/kern.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Where results live: a slot an instruction, reused as soon as the instructions that read it have run. */
+typedef struct slots {
+    uint32_t n;
+    uint8_t  of[OPF_PROGRAM_MAX];
+} slots;
+
+static void assign_slots(const opf_program *program, slots *slot)
+{
+    uint8_t last[OPF_PROGRAM_MAX]; /* the last reader */
+    for (uint32_t i = 0; i < program->n; i++) {
+        last[i] = (uint8_t)i;
+        for (int a = 0; a < 2; a++)
+            if (program->instr[i].args[a] > 0)
+                last[program->instr[i].args[a] - 1] = (uint8_t)i;
+    }
+    bool used[OPF_PROGRAM_MAX] = {false};
+    slot->n = 0;
+    for (uint32_t i = 0; i < program->n; i++) {
+        for (uint32_t j = 0; j < i; j++)
+            if (last[j] == i || (i > 0 && last[j] == i - 1 && j == i - 1))
+                used[slot->of[j]] = false; /* dst of an instruction may be its argument */
+        uint32_t s = 0;
+        while (used[s])
+            s++;
+        used[s]     = true;
+        slot->of[i] = (uint8_t)s;
+        if (s + 1 > slot->n)
+            slot->n = s + 1;
+    }
+}
+
+/* Scratch: a block for the source, one an operand, one a slot. */
+size_t opf_program_scratch(const opf_program *program)
+{
+    slots slot;
+    assign_slots(program, &slot);
+    return (size_t)OPF_PROGRAM_COLS * (1 + program->n_operands + slot.n);
+}
+
+typedef struct area {
+    size_t rows, cols; /* rows * cols <= OPF_PROGRAM_COLS */
+    size_t row, col;   /* its first element in the tile */
+} area;
+
+static bool is_dense(const area *block, ptrdiff_t row, ptrdiff_t col)
+{
+    return (col == 1 || block->cols == 1) && (block->rows == 1 || row == (ptrdiff_t)block->cols);
+}
+
+static void fill(float *dst, float x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = x;
+}
+
+/* The block of an operand, dense: in place, or expanded at buffer. */
+static const float *read_block(const opf_kern *kern, const opf_operand *operand, const area *block, float *buffer)
+{
+    const float *src = operand->data + (ptrdiff_t)block->row * operand->row + (ptrdiff_t)block->col * operand->col;
+    if (is_dense(block, operand->row, operand->col))
+        return src;
+    if (operand->col == 0)
+        for (size_t r = 0; r < block->rows; r++)
+            fill(buffer + r * block->cols, src[(ptrdiff_t)r * operand->row], block->cols);
+    else
+        kern->copy_2d(src, operand->row, operand->col, buffer, (ptrdiff_t)block->cols, block->rows, block->cols);
+    return buffer;
+}
+
+static void write_block(const opf_kern *kern, const opf_store *store, const area *block, const float *src)
+{
+    float *dst = store->data + (ptrdiff_t)block->row * store->row + (ptrdiff_t)block->col * store->col;
+    if (store->col == 1 || block->cols == 1) {
+        kern->copy_2d(src, (ptrdiff_t)block->cols, 1, dst, store->row, block->rows, block->cols);
+    } else if (store->row == 1) { /* the transpose: its rows are the store's columns */
+        kern->copy_2d(src, 1, (ptrdiff_t)block->cols, dst, store->col, block->cols, block->rows);
+    } else {
+        for (size_t r = 0; r < block->rows; r++)
+            for (size_t c = 0; c < block->cols; c++)
+                dst[(ptrdiff_t)r * store->row + (ptrdiff_t)c * store->col] = src[r * block->cols + c];
+    }
+}
+
+typedef struct machine {
+    const opf_kern    *kern;
+    const opf_program *program;
+    const opf_operand *operands;
+    const opf_store   *stores;
+    opf_operand        src;
+    opf_store          dst;
+    float             *src_buffer, *operand_buffers, *slot_buffers;
+    slots              slot;
+    const float       *kept[OPF_PROGRAM_OPERANDS]; /* operands that are the same for all rows, of this column range */
+} machine;
+
+static const float *operand_of(machine *m, const area *block, uint32_t o, const float **read)
+{
+    if (!read[o])
+        read[o] = m->kept[o] ? m->kept[o]
+                             : read_block(m->kern, &m->operands[o], block, m->operand_buffers + o * OPF_PROGRAM_COLS);
+    if (m->operands[o].row == 0)
+        m->kept[o] = read[o];
+    return read[o];
+}
+
+static void run_block(machine *m, const area *block)
+{
+    const opf_program *program = m->program;
+    const size_t       n       = block->rows * block->cols;
+    const float       *read[OPF_PROGRAM_OPERANDS] = {NULL}, *results[OPF_PROGRAM_MAX];
+    const float       *src = m->src.data ? read_block(m->kern, &m->src, block, m->src_buffer) : NULL;
+    float *direct = is_dense(block, m->dst.row, 1) ? m->dst.data + (ptrdiff_t)block->row * m->dst.row + block->col : NULL;
+    const float *result = src;
+
+    for (uint32_t i = 0; i < program->n; i++) {
+        const opf_instr *instr  = &program->instr[i];
+        const float     *arg[2] = {NULL, NULL};
+        for (int a = 0; a < 2; a++) {
+            const int id = instr->args[a];
+            arg[a]       = id == 0 ? src : id > 0 ? results[id - 1] : operand_of(m, block, (uint32_t)(-id - 1), read);
+        }
+        float *out = i + 1 == program->n && direct ? direct : m->slot_buffers + (size_t)m->slot.of[i] * OPF_PROGRAM_COLS;
+        m->kern->ew[instr->op](out, arg[0], arg[1], n, instr->params);
+        if (instr->store >= 0)
+            write_block(m->kern, &m->stores[instr->store], block, out);
+        result = results[i] = out;
+    }
+    if (result && result != direct)
+        write_block(m->kern, &m->dst, block, result);
+}
+
+void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
+                     const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch)
+{
+    if (rows == 0 || cols == 0)
+        return;
+    machine m = {.kern = kern, .program = program, .operands = operands, .stores = stores};
+    m.src             = (opf_operand){src, src_row, 1};
+    m.dst             = (opf_store){dst, dst_row, 1};
+    m.src_buffer      = scratch;
+    m.operand_buffers = scratch + OPF_PROGRAM_COLS;
+    m.slot_buffers    = m.operand_buffers + (size_t)program->n_operands * OPF_PROGRAM_COLS;
+    assign_slots(program, &m.slot);
+
+    const size_t width = cols < OPF_PROGRAM_COLS ? cols : OPF_PROGRAM_COLS, height = OPF_PROGRAM_COLS / width;
+    for (size_t c = 0; c < cols; c += width) {
+        memset(m.kept, 0, sizeof m.kept);
+        for (size_t r = 0; r < rows; r += height) {
+            const area block = {rows - r < height ? rows - r : height, cols - c < width ? cols - c : width, r, c};
+            run_block(&m, &block);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scalar entries of the elementwise slots: the definition of each operator in a line, computed in double where it
+   is more than one rounding. */
+#include "kernels/level.h"
+
+#include <math.h>
+
+static double sigmoid(double x)
+{
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
+}
+static double softplus(double x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+static double clip(double x, double lo, double hi) /* NaN passes */
+{
+    x = x < lo ? lo : x;
+    return x > hi ? hi : x;
+}
+
+/* x, y: the elements; d: x in double. */
+#define P0 ((double)p[0])
+#define P1 ((double)p[1])
+#define EW_MAP(X)                                                                                                      \
+    X(COPY, x)                                                                                                         \
+    X(ADD, x + y)                                                                                                      \
+    X(SUB, x - y)                                                                                                      \
+    X(MUL, x * y)                                                                                                      \
+    X(DIV, x / y)                                                                                                      \
+    X(MIN, x != x ? x : x < y ? x : y)                                                                                 \
+    X(MAX, x != x ? x : x > y ? x : y)                                                                                 \
+    X(POW, powf(x, y))                                                                                                 \
+    X(RELU, x < 0 ? 0 : x)                                                                                             \
+    X(CLIP, clip(d, P0, P1))                                                                                           \
+    X(LEAKY, x < 0 ? x * p[0] : x)                                                                                     \
+    X(PRELU, x < 0 ? x * y : x)                                                                                        \
+    X(SIGMOID, sigmoid(d))                                                                                             \
+    X(TANH, tanh(d))                                                                                                   \
+    X(ERF, erf(d))                                                                                                     \
+    X(EXP, exp(d))                                                                                                     \
+    X(LOG, log(d))                                                                                                     \
+    X(SQRT, sqrtf(x))                                                                                                  \
+    X(ABS, fabsf(x))                                                                                                   \
+    X(NEG, -x)                                                                                                         \
+    X(RECIPROCAL, 1.0f / x)                                                                                            \
+    X(SQUARE, x * x)                                                                                                   \
+    X(FLOOR, floorf(x))                                                                                                \
+    X(CEIL, ceilf(x))                                                                                                  \
+    X(ROUND, nearbyintf(x)) /* to nearest even */                                                                      \
+    X(SIGN, x > 0 ? 1.0f : x < 0 ? -1.0f : x)                                                                          \
+    X(GELU, 0.5 * d * (1 + erf(d * 0.70710678118654752)))                                                              \
+    X(GELU_TANH, d * sigmoid(1.5957691216057308 * (d + 0.044715 * d * d * d)))                                         \
+    X(SWISH, d * sigmoid(P0 * d))                                                                                      \
+    X(HARD_SIGMOID, clip(P0 * d + P1, 0, 1))                                                                           \
+    X(HARD_SWISH, d * clip(d / 6 + 0.5, 0, 1))                                                                         \
+    X(SOFTPLUS, softplus(d))                                                                                           \
+    X(MISH, d * tanh(softplus(d)))                                                                                     \
+    X(ELU, x < 0 ? P0 * expm1(d) : d)                                                                                  \
+    X(SELU, P1 * (x < 0 ? P0 * expm1(d) : d))                                                                          \
+    X(CELU, x < 0 ? P0 * expm1(d / P0) : d)                                                                            \
+    X(SOFTSIGN, d / (1 + fabs(d)))                                                                                     \
+    X(THRESHOLDED_RELU, x > p[0] ? x : 0)                                                                              \
+    X(SIN, sinf(x))                                                                                                    \
+    X(COS, cosf(x))
+
+#define EW_READS_B(name)                                                                                               \
+    ((OPF_EW_##name >= OPF_EW_ADD && OPF_EW_##name <= OPF_EW_POW) || OPF_EW_##name == OPF_EW_PRELU)
+
+#define EW_FN(name, expression)                                                                                        \
+    static void ew_##name(float *dst, const float *a, const float *b, size_t n, const float *p)                        \
+    {                                                                                                                  \
+        (void)b, (void)p;                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            const float x = a[i], y = EW_READS_B(name) ? b[i] : x;                                                     \
+            const double d = (double)x;                                                                                \
+            (void)y, (void)d;                                                                                          \
+            dst[i] = (float)(expression);                                                                              \
+        }                                                                                                              \
+    }
+EW_MAP(EW_FN)
+
+void opf_ew_init_ref(opf_kern *kern)
+{
+#define X(name, expression) kern->ew[OPF_EW_##name] = ew_##name;
+    EW_MAP(X)
+#undef X
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scalar entry of each slot that is not elementwise: what the slot means, with sums of rows in double. */
+#include "kernels/level.h"
+
+#include <math.h>
+
+enum { MR = 4, NR = 8 };
+
+static float clamp(float x, float lo, float hi) /* NaN passes */
+{
+    x = x < lo ? lo : x;
+    return x > hi ? hi : x;
+}
+
+static void gemm_f32_4x8(const opf_gemm_tile *tile, size_t rows, size_t cols)
+{
+    float acc[MR][NR];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t n = 0; n < NR; n++)
+            acc[r][n] = tile->bias ? tile->bias[n] : 0.0f;
+    for (size_t t = 0; t < tile->taps; t++)
+        for (size_t k = 0; k < tile->kc; k++)
+            for (size_t r = 0; r < rows; r++) {
+                const float  x = tile->a[t * MR + r][k];
+                const float *b = tile->b + (t * tile->kc + k) * NR;
+                for (size_t n = 0; n < NR; n++)
+                    acc[r][n] += x * b[n];
+            }
+    for (size_t r = 0; r < rows; r++) {
+        float       *c        = tile->c + (ptrdiff_t)r * tile->c_stride;
+        const float *residual = tile->residual ? tile->residual + (ptrdiff_t)r * tile->residual_stride : NULL;
+        for (size_t n = 0; n < cols; n++)
+            c[n] = clamp(residual ? acc[r][n] + residual[n] : acc[r][n], tile->lo, tile->hi);
+    }
+}
+
+static void copy_2d(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++)
+            dst[(ptrdiff_t)r * dst_row + (ptrdiff_t)c] = src[(ptrdiff_t)r * src_row + (ptrdiff_t)c * src_col];
+}
+
+static void pack_b(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst)
+{
+    for (size_t j = 0; j < n; j += NR)
+        for (size_t i = 0; i < k; i++)
+            for (size_t v = j; v < j + NR; v++)
+                *dst++ = v < n ? b[(ptrdiff_t)i * row + (ptrdiff_t)v * col] : 0.0f;
+}
+
+static double sum(const float *x, size_t n)
+{
+    double s = 0;
+    for (size_t i = 0; i < n; i++)
+        s += (double)x[i];
+    return s;
+}
+
+static float reduce_sum(const float *x, size_t n)
+{
+    return (float)sum(x, n);
+}
+
+static float reduce_max(const float *x, size_t n)
+{
+    float best = -INFINITY;
+    for (size_t i = 0; i < n && best == best; i++)
+        best = x[i] <= best ? best : x[i];
+    return best;
+}
+
+/* y = (x - mean) * scale * gamma + beta */
+static void normalise(const float *x, const float *gamma, const float *beta, float *y, size_t n, double mean, double scale)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)(((double)x[i] - mean) * scale * (gamma ? (double)gamma[i] : 1) + (beta ? (double)beta[i] : 0));
+}
+
+static double mean_square(const float *x, size_t n, double mean)
+{
+    double s = 0;
+    for (size_t i = 0; i < n; i++)
+        s += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return s / (double)n;
+}
+
+static void layer_norm(const float *x, const float *gamma, const float *beta, float *y, size_t n, float eps, float *mean_out,
+                       float *inv_std_out)
+{
+    const double mean    = sum(x, n) / (double)n;
+    const double inv_std = 1 / sqrt(mean_square(x, n, mean) + (double)eps);
+    normalise(x, gamma, beta, y, n, mean, inv_std);
+    if (mean_out)
+        *mean_out = (float)mean;
+    if (inv_std_out)
+        *inv_std_out = (float)inv_std;
+}
+
+static void rms_norm(const float *x, const float *gamma, float *y, size_t n, float eps)
+{
+    normalise(x, gamma, NULL, y, n, 0, 1 / sqrt(mean_square(x, n, 0) + (double)eps));
+}
+
+static double exp_sum(const float *x, size_t n, float top)
+{
+    double s = 0;
+    for (size_t i = 0; i < n; i++)
+        s += exp((double)x[i] - (double)top);
+    return s;
+}
+
+static void softmax(const float *x, float *y, size_t n)
+{
+    const float  top   = reduce_max(x, n);
+    const double total = exp_sum(x, n, top);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)(exp((double)x[i] - (double)top) / total);
+}
+
+static void log_softmax(const float *x, float *y, size_t n)
+{
+    const float  top   = reduce_max(x, n);
+    const double shift = log(exp_sum(x, n, top));
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)((double)x[i] - (double)top - shift);
+}
+
+static void depthwise(const float *const *taps, size_t n_taps, const float *w, const float *bias, float *dst, size_t c, float lo,
+                      float hi)
+{
+    for (size_t i = 0; i < c; i++) {
+        float acc = bias ? bias[i] : 0.0f;
+        for (size_t t = 0; t < n_taps; t++)
+            acc += taps[t][i] * w[t * c + i];
+        dst[i] = clamp(acc, lo, hi);
+    }
+}
+
+static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)
+{
+    for (size_t i = 0; i < c; i++) {
+        float best = taps[0][i];
+        for (size_t t = 1; t < n_taps && best == best; t++)
+            best = taps[t][i] <= best ? best : taps[t][i];
+        dst[i] = best;
+    }
+}
+
+static void pool_sum(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c)
+{
+    for (size_t i = 0; i < c; i++) {
+        float s = 0.0f;
+        for (size_t t = 0; t < n_taps; t++)
+            s += taps[t][i];
+        dst[i] = s * scale;
+    }
+}
+
+static void pixel_sum(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c)
+{
+    for (size_t i = 0; i < c; i++) {
+        float s = 0.0f;
+        for (size_t t = 0; t < n; t++)
+            s += x[(ptrdiff_t)t * stride + (ptrdiff_t)i];
+        dst[i] = s * scale;
+    }
+}
+
+void opf_kern_init_ref(opf_kern *kern)
+{
+    *kern = (opf_kern){
+        .level       = OPF_CPU_SCALAR,
+        .mr          = MR,
+        .nr          = NR,
+        .gemm        = gemm_f32_4x8,
+        .gemm_name   = "gemm_f32_4x8",
+        .pack_b      = pack_b,
+        .layer_norm  = layer_norm,
+        .rms_norm    = rms_norm,
+        .softmax     = softmax,
+        .log_softmax = log_softmax,
+        .reduce_sum  = reduce_sum,
+        .reduce_max  = reduce_max,
+        .depthwise   = depthwise,
+        .pool_max    = pool_max,
+        .pool_sum    = pool_sum,
+        .pixel_sum   = pixel_sum,
+        .copy_2d     = copy_2d,
+    };
+    opf_ew_init_ref(kern);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Vectors of 16 floats: AVX-512 F, BW, DQ, VL. avx2.h gives the same names.
+ * v_max(a, b) and v_min(a, b) return b when either is NaN: put the data second and NaN passes.
+ */
+#ifndef OPF_KERNELS_SIMD_AVX512_H
+#define OPF_KERNELS_SIMD_AVX512_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OPF_K(name) opf_##name##__avx512
+#define V_N         16
+
+typedef __m512    v_f;
+typedef __m512i   v_i;
+typedef __mmask16 v_m;
+
+static inline v_m v_first(size_t n) /* the first n < 16 lanes */
+{
+    return (v_m)((1u << n) - 1u);
+}
+
+static inline v_f v_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void v_store(float *p, v_f x) { _mm512_storeu_ps(p, x); }
+static inline v_f v_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
+static inline v_f v_load_n_or(const float *p, size_t n, v_f fill) { return _mm512_mask_loadu_ps(fill, v_first(n), p); }
+static inline void v_store_n(float *p, v_f x, size_t n) { _mm512_mask_storeu_ps(p, v_first(n), x); }
+static inline v_f v_set(float x) { return _mm512_set1_ps(x); }
+static inline v_f v_zero(void) { return _mm512_setzero_ps(); }
+
+static inline v_f v_add(v_f a, v_f b) { return _mm512_add_ps(a, b); }
+static inline v_f v_sub(v_f a, v_f b) { return _mm512_sub_ps(a, b); }
+static inline v_f v_mul(v_f a, v_f b) { return _mm512_mul_ps(a, b); }
+static inline v_f v_div(v_f a, v_f b) { return _mm512_div_ps(a, b); }
+static inline v_f v_fma(v_f a, v_f b, v_f c) { return _mm512_fmadd_ps(a, b, c); }   /* a*b + c */
+static inline v_f v_fnma(v_f a, v_f b, v_f c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a*b */
+static inline v_f v_max(v_f a, v_f b) { return _mm512_max_ps(a, b); }
+static inline v_f v_min(v_f a, v_f b) { return _mm512_min_ps(a, b); }
+static inline v_f v_sqrt(v_f a) { return _mm512_sqrt_ps(a); }
+static inline v_f v_abs(v_f a) { return _mm512_abs_ps(a); }
+static inline v_f v_neg(v_f a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+static inline v_f v_sign_of(v_f magnitude, v_f sign) /* |magnitude| with the sign of sign; magnitude >= 0 */
+{
+    return _mm512_or_ps(magnitude, _mm512_and_ps(sign, _mm512_set1_ps(-0.0f)));
+}
+static inline v_f v_round(v_f a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline v_f v_floor(v_f a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline v_f v_ceil(v_f a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+
+static inline v_m v_lt(v_f a, v_f b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+static inline v_m v_eq(v_f a, v_f b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+static inline v_m v_is_nan(v_f a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static inline v_f v_select(v_m m, v_f yes, v_f no) { return _mm512_mask_blend_ps(m, no, yes); }
+static inline v_m v_m_none(void) { return 0; }
+static inline v_m v_m_or(v_m a, v_m b) { return (v_m)(a | b); }
+static inline int v_m_any(v_m a) { return a != 0; }
+
+/* x * 2^n, n integral; rounded once where the result is denormal. */
+static inline v_f v_scale(v_f x, v_f n) { return _mm512_scalef_ps(x, n); }
+/* x > 0 finite: x = m * 2^e with m in [sqrt(1/2), sqrt(2)); denormals too. */
+static inline v_f v_split(v_f x, v_f *e)
+{
+    v_f   m   = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+    v_f   k   = _mm512_getexp_ps(x);
+    v_m   big = _mm512_cmp_ps_mask(m, _mm512_set1_ps(1.41421354f), _CMP_GT_OQ);
+    *e        = _mm512_mask_add_ps(k, big, k, _mm512_set1_ps(1.0f));
+    return _mm512_mask_mul_ps(m, big, m, _mm512_set1_ps(0.5f));
+}
+
+static inline float v_sum(v_f x)
+{
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b        = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+static inline float v_max_of(v_f x) /* NaN not told apart */
+{
+    __m256 a = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b        = _mm_max_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+
+static inline void v_transpose(v_f r[V_N])
+{
+    v_f t[V_N];
+    for (int i = 0; i < 16; i += 4) { /* 4x4 blocks within each 128-bit lane */
+        v_f a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+        v_f c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i]     = _mm512_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* then the lanes themselves */
+        v_f a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+        v_f c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88), d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        r[i]      = _mm512_shuffle_f32x4(a, c, 0x88);
+        r[i + 4]  = _mm512_shuffle_f32x4(b, d, 0x88);
+        r[i + 8]  = _mm512_shuffle_f32x4(a, c, 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every file of vec/ starts with. The files are compiled once a level: OPF_SIMD_HEADER names its vector header,
+ * which also gives OPF_K, the suffix of the level.
+ */
+#ifndef OPF_KERNELS_SIMD_VEC_H
+#define OPF_KERNELS_SIMD_VEC_H
+
+#include "kernels/level.h"
+
+#ifndef OPF_SIMD_HEADER
+#define OPF_SIMD_HEADER "kernels/simd/avx2.h" /* for editors and header checks; the build defines it */
+#endif
+#include OPF_SIMD_HEADER
+
+#define V_INLINE static inline __attribute__((always_inline))
+
+void OPF_K(gemm_init)(opf_kern *kern); /* the product, its tile sizes and packing */
+void OPF_K(ew_init)(opf_kern *kern);
+void OPF_K(row_init)(opf_kern *kern);    /* normalisations, softmax, reductions */
+void OPF_K(window_init)(opf_kern *kern); /* depthwise, pooling */
+void OPF_K(copy_init)(opf_kern *kern);   /* copy_2d, pack_b for panels of 2 vectors, as gemm_init takes them */
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tile product: an outer product that keeps rows x 2 vectors of accumulators in registers over the whole of taps * kc.
+ * The bias is their initial value; residual and clamp come before the only store. AVX2: 6x16, 12 accumulators, two vectors
+ * of B and a broadcast of 16 registers. AVX-512: 12x32; 14 rows would fit the vectors, but not their pointers the integer
+ * registers. There is one function a (rows, vectors) pair, so that a tile of few rows or half a panel costs what it
+ * computes. An element is summed in the order of k in any of them: results do not depend on how rows are split.
+ * Rows are spelled out by macros and not by loops, since compilers leave the accumulators of a loop in memory.
+ */
+#include "kernels/simd/vec.h"
+
+#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define NAME_OF(mr, nr) "gemm_f32_" #mr "x" #nr
+#if V_N == 16
+enum { MR = 12 };
+#define NAME        NAME_OF(12, 32)
+#define EACH_ROW(X) ROWS_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
+#else
+enum { MR = 6 };
+#define NAME        NAME_OF(6, 16)
+#define EACH_ROW(X) ROWS_6(X)
+#endif
+
+enum { NR = 2 * V_N, CHUNK = 16 }; /* k steps between prefetches, which so stay out of the innermost loop */
+
+/* One vector of a row; n < V_N: its first n elements. */
+V_INLINE void finish(v_f x, const float *residual, float *c, size_t n, v_f lo, v_f hi)
+{
+    if (residual)
+        x = v_add(x, n >= V_N ? v_load(residual) : v_load_n(residual, n));
+    x = v_min(hi, v_max(lo, x));
+    if (n >= V_N)
+        v_store(c, x);
+    else
+        v_store_n(c, x, n);
+}
+
+/* rows and vecs are constants in every caller; cols > (vecs - 1) * V_N. */
+V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs)
+{
+    const float        *b = tile->b, *next = tile->next_b;
+    const float *const *a  = tile->a;
+    const size_t        kc = tile->kc;
+    const v_f           bias0 = tile->bias ? v_load(tile->bias) : v_zero();
+    const v_f           bias1 = tile->bias ? v_load(tile->bias + V_N) : v_zero();
+    const float        *row[MR];
+    v_f                 acc[MR][2];
+#define START(r) acc[r][0] = bias0, acc[r][1] = bias1;
+    EACH_ROW(START)
+
+    for (size_t t = 0; t < tile->taps; t++, a += MR) {
+#define POINT(r) row[r] = r < rows ? a[r] : NULL;
+        EACH_ROW(POINT)
+        for (size_t k0 = 0; k0 < kc; k0 += CHUNK) {
+            const size_t k1 = kc - k0 < CHUNK ? kc : k0 + CHUNK;
+            if (next)
+                for (const float *end = next + (k1 - k0) * NR; next < end; next += 16)
+                    __builtin_prefetch(next, 0, 2);
+            for (size_t k = k0; k < k1; k++, b += NR) {
+                const v_f b0 = v_load(b), b1 = v_load(b + V_N);
+#define STEP(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        const v_f x = v_set(row[r][k]);                                                                                \
+        acc[r][0]   = v_fma(x, b0, acc[r][0]);                                                                         \
+        if (vecs > 1)                                                                                                  \
+            acc[r][1] = v_fma(x, b1, acc[r][1]);                                                                       \
+    }
+                EACH_ROW(STEP)
+            }
+        }
+    }
+
+    const v_f    lo = v_set(tile->lo), hi = v_set(tile->hi);
+    const float *residual = tile->residual;
+    float       *c        = tile->c;
+#define FINISH(r)                                                                                                      \
+    if (r < rows) {                                                                                                    \
+        finish(acc[r][0], residual, c, cols, lo, hi);                                                                  \
+        if (vecs > 1)                                                                                                  \
+            finish(acc[r][1], residual ? residual + V_N : NULL, c + V_N, cols - V_N, lo, hi);                          \
+        if (r + 1 < rows) {                                                                                            \
+            c += tile->c_stride;                                                                                       \
+            residual = residual ? residual + tile->residual_stride : NULL;                                             \
+        }                                                                                                              \
+    }
+    EACH_ROW(FINISH)
+}
+
+#define DEFINE(r)                                                                                                      \
+    static void gemm_x1_##r(const opf_gemm_tile *tile, size_t cols)                                                    \
+    {                                                                                                                  \
+        multiply(tile, cols, r + 1, 1);                                                                                \
+    }                                                                                                                  \
+    static void gemm_x2_##r(const opf_gemm_tile *tile, size_t cols)                                                    \
+    {                                                                                                                  \
+        multiply(tile, cols, r + 1, 2);                                                                                \
+    }
+#define ENTRY(r) {gemm_x1_##r, gemm_x2_##r},
+EACH_ROW(DEFINE)
+
+static void gemm(const opf_gemm_tile *tile, size_t rows, size_t cols)
+{
+    static void (*const table[MR][2])(const opf_gemm_tile *, size_t) = {EACH_ROW(ENTRY)};
+    table[rows - 1][cols > V_N](tile, cols);
+}
+
+void OPF_K(gemm_init)(opf_kern *kern)
+{
+    kern->mr        = MR;
+    kern->nr        = NR;
+    kern->gemm      = gemm;
+    kern->gemm_name = NAME;
+}

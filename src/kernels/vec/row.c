@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows: normalisations, softmax, reductions. Sums run in 4 vectors, combined in a fixed order. */
+#include "kernels/simd/math.h"
+
+#include <stdbool.h>
+
+V_INLINE v_f term(v_f x, v_f mean, bool squares)
+{
+    const v_f d = v_sub(x, mean);
+    return squares ? v_mul(d, d) : x;
+}
+
+/* The sum of x, or of (x - mean)^2; squares is a constant in every caller. */
+V_INLINE float row_sum(const float *x, size_t n, float mean_value, bool squares)
+{
+    const v_f mean = v_set(mean_value);
+    v_f       s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0;
+    size_t    i = 0;
+    for (; n - i >= 4 * V_N; i += 4 * V_N) {
+        s0 = v_add(s0, term(v_load(x + i), mean, squares));
+        s1 = v_add(s1, term(v_load(x + i + V_N), mean, squares));
+        s2 = v_add(s2, term(v_load(x + i + 2 * V_N), mean, squares));
+        s3 = v_add(s3, term(v_load(x + i + 3 * V_N), mean, squares));
+    }
+    for (; n - i >= V_N; i += V_N)
+        s0 = v_add(s0, term(v_load(x + i), mean, squares));
+    if (i < n)
+        s1 = v_add(s1, term(v_load_n_or(x + i, n - i, squares ? mean : v_zero()), mean, squares));
+    return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
+}
+
+static float reduce_sum(const float *x, size_t n)
+{
+    return row_sum(x, n, 0.0f, false);
+}
+
+static float reduce_max(const float *x, size_t n)
+{
+    v_f    best = v_set(-INFINITY), other = best;
+    v_m    nan = v_m_none();
+    size_t i   = 0;
+    for (; n - i >= 2 * V_N; i += 2 * V_N) {
+        const v_f a = v_load(x + i), b = v_load(x + i + V_N);
+        nan   = v_m_or(nan, v_m_or(v_is_nan(a), v_is_nan(b)));
+        best  = v_max(a, best);
+        other = v_max(b, other);
+    }
+    for (; i < n; i += V_N) {
+        const v_f a = n - i >= V_N ? v_load(x + i) : v_load_n_or(x + i, n - i, v_set(-INFINITY));
+        nan         = v_m_or(nan, v_is_nan(a));
+        best        = v_max(a, best);
+    }
+    return v_m_any(nan) ? NAN : v_max_of(v_max(best, other));
+}
+
+/* y = (x - mean) * scale, times gamma, plus beta; which of them there are is a constant in every caller. */
+V_INLINE void normalise(const float *x, const float *gamma, const float *beta, float *y, size_t n, float mean_value,
+                        float scale_value, bool has_gamma, bool has_beta)
+{
+    const v_f mean = v_set(mean_value), scale = v_set(scale_value);
+    size_t    i = 0;
+    for (; n - i >= V_N; i += V_N) {
+        v_f v = v_mul(v_sub(v_load(x + i), mean), scale);
+        if (has_gamma && has_beta)
+            v = v_fma(v, v_load(gamma + i), v_load(beta + i));
+        else if (has_gamma)
+            v = v_mul(v, v_load(gamma + i));
+        else if (has_beta)
+            v = v_add(v, v_load(beta + i));
+        v_store(y + i, v);
+    }
+    if (i < n) {
+        v_f v = v_mul(v_sub(v_load_n(x + i, n - i), mean), scale);
+        if (has_gamma && has_beta)
+            v = v_fma(v, v_load_n(gamma + i, n - i), v_load_n(beta + i, n - i));
+        else if (has_gamma)
+            v = v_mul(v, v_load_n(gamma + i, n - i));
+        else if (has_beta)
+            v = v_add(v, v_load_n(beta + i, n - i));
+        v_store_n(y + i, v, n - i);
+    }
+}
+
+static void layer_norm(const float *x, const float *gamma, const float *beta, float *y, size_t n, float eps, float *mean_out,
+                       float *inv_std_out)
+{
+    const float mean     = row_sum(x, n, 0.0f, false) / (float)n;
+    const float variance = row_sum(x, n, mean, true) / (float)n;
+    const float inv_std  = 1.0f / sqrtf(variance + eps);
+    if (gamma && beta)
+        normalise(x, gamma, beta, y, n, mean, inv_std, true, true);
+    else if (gamma)
+        normalise(x, gamma, beta, y, n, mean, inv_std, true, false);
+    else if (beta)
+        normalise(x, gamma, beta, y, n, mean, inv_std, false, true);
+    else
+        normalise(x, gamma, beta, y, n, mean, inv_std, false, false);
+    if (mean_out)
+        *mean_out = mean;
+    if (inv_std_out)
+        *inv_std_out = inv_std;
+}
+
+static void rms_norm(const float *x, const float *gamma, float *y, size_t n, float eps)
+{
+    const float scale = 1.0f / sqrtf(row_sum(x, n, 0.0f, true) / (float)n + eps);
+    if (gamma)
+        normalise(x, gamma, NULL, y, n, 0.0f, scale, true, false);
+    else
+        normalise(x, NULL, NULL, y, n, 0.0f, scale, false, false);
+}
+
+/* The sum of exp(x - top), the terms stored at y when it is not NULL. */
+V_INLINE float exp_sum(const float *x, float *y, size_t n, float top_value)
+{
+    const v_f top = v_set(top_value);
+    v_f       s0 = v_zero(), s1 = s0;
+    size_t    i = 0;
+    for (; n - i >= 2 * V_N; i += 2 * V_N) {
+        const v_f a = v_exp(v_sub(v_load(x + i), top)), b = v_exp(v_sub(v_load(x + i + V_N), top));
+        s0 = v_add(s0, a);
+        s1 = v_add(s1, b);
+        if (y) {
+            v_store(y + i, a);
+            v_store(y + i + V_N, b);
+        }
+    }
+    if (n - i >= V_N) {
+        const v_f a = v_exp(v_sub(v_load(x + i), top));
+        s0          = v_add(s0, a);
+        if (y)
+            v_store(y + i, a);
+        i += V_N;
+    }
+    if (i < n) {
+        const v_f a = v_exp(v_sub(v_load_n_or(x + i, n - i, v_set(-INFINITY)), top));
+        s1          = v_add(s1, a); /* lanes beyond the row: exp(-inf) */
+        if (y)
+            v_store_n(y + i, a, n - i);
+    }
+    return v_sum(v_add(s0, s1));
+}
+
+static void softmax(const float *x, float *y, size_t n)
+{
+    if (n == 0)
+        return;
+    const v_f scale = v_set(1.0f / exp_sum(x, y, n, reduce_max(x, n)));
+    size_t    i     = 0;
+    for (; n - i >= V_N; i += V_N)
+        v_store(y + i, v_mul(v_load(y + i), scale));
+    if (i < n)
+        v_store_n(y + i, v_mul(v_load_n(y + i, n - i), scale), n - i);
+}
+
+static void log_softmax(const float *x, float *y, size_t n)
+{
+    if (n == 0)
+        return;
+    const float top   = reduce_max(x, n);
+    const v_f   shift = v_set(logf(exp_sum(x, NULL, n, top))), max = v_set(top);
+    size_t      i     = 0;
+    for (; n - i >= V_N; i += V_N)
+        v_store(y + i, v_sub(v_sub(v_load(x + i), max), shift));
+    if (i < n)
+        v_store_n(y + i, v_sub(v_sub(v_load_n(x + i, n - i), max), shift), n - i);
+}
+
+void OPF_K(row_init)(opf_kern *kern)
+{
+    kern->layer_norm  = layer_norm;
+    kern->rms_norm    = rms_norm;
+    kern->softmax     = softmax;
+    kern->log_softmax = log_softmax;
+    kern->reduce_sum  = reduce_sum;
+    kern->reduce_max  = reduce_max;
+}

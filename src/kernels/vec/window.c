@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels-last windows. Each pass holds up to 4 vectors of channels in registers over all taps; the rest goes vector by
+ * vector, the last one masked. A pass over zero taps gives the bias, or zero.
+ */
+#include "kernels/simd/vec.h"
+
+/* One pass over vecs vectors of channels from c on; n < V_N: only n channels of one vector. */
+#define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
+#define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
+
+V_INLINE void depthwise_pass(const float *const *taps, size_t n_taps, const float *w, const float *bias, float *dst,
+                             size_t channels, size_t c, int vecs, size_t n, v_f lo, v_f hi)
+{
+    v_f acc[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++)
+        acc[v] = bias ? LOAD(bias + c + v * V_N, n) : v_zero();
+    for (size_t t = 0; t < n_taps; t++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++)
+            acc[v] = v_fma(LOAD(taps[t] + c + v * V_N, n), LOAD(w + t * channels + c + v * V_N, n), acc[v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++)
+        STORE(dst + c + v * V_N, v_min(hi, v_max(lo, acc[v])), n);
+}
+
+static void depthwise(const float *const *taps, size_t n_taps, const float *w, const float *bias, float *dst, size_t c,
+                      float lo_value, float hi_value)
+{
+    const v_f lo = v_set(lo_value), hi = v_set(hi_value);
+    size_t    i = 0;
+    for (; c - i >= 4 * V_N; i += 4 * V_N)
+        depthwise_pass(taps, n_taps, w, bias, dst, c, i, 4, V_N, lo, hi);
+    for (; c - i >= V_N; i += V_N)
+        depthwise_pass(taps, n_taps, w, bias, dst, c, i, 1, V_N, lo, hi);
+    if (i < c)
+        depthwise_pass(taps, n_taps, w, bias, dst, c, i, 1, c - i, lo, hi);
+}
+
+V_INLINE void max_pass(const float *const *taps, size_t n_taps, float *dst, size_t c, int vecs, size_t n)
+{
+    v_f acc[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++)
+        acc[v] = LOAD(taps[0] + c + v * V_N, n);
+    for (size_t t = 1; t < n_taps; t++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) {
+            const v_f x = LOAD(taps[t] + c + v * V_N, n);
+            acc[v]      = v_select(v_is_nan(acc[v]), acc[v], v_max(acc[v], x));
+        }
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++)
+        STORE(dst + c + v * V_N, acc[v], n);
+}
+
+static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)
+{
+    size_t i = 0;
+    for (; c - i >= 4 * V_N; i += 4 * V_N)
+        max_pass(taps, n_taps, dst, i, 4, V_N);
+    for (; c - i >= V_N; i += V_N)
+        max_pass(taps, n_taps, dst, i, 1, V_N);
+    if (i < c)
+        max_pass(taps, n_taps, dst, i, 1, c - i);
+}
+
+/* Pixels come from a list, or from x + i*stride when the list is NULL. */
+V_INLINE void sum_pass(const float *const *taps, const float *x, ptrdiff_t stride, size_t count, v_f scale, float *dst, size_t c,
+                       int vecs, size_t n)
+{
+    v_f acc[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++)
+        acc[v] = v_zero();
+    for (size_t t = 0; t < count; t++) {
+        const float *pixel = (taps ? taps[t] : x + (ptrdiff_t)t * stride) + c;
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++)
+            acc[v] = v_add(acc[v], LOAD(pixel + v * V_N, n));
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < vecs; v++)
+        STORE(dst + c + v * V_N, v_mul(acc[v], scale), n);
+}
+
+V_INLINE void sum_all(const float *const *taps, const float *x, ptrdiff_t stride, size_t count, float scale_value, float *dst,
+                      size_t c)
+{
+    const v_f scale = v_set(scale_value);
+    size_t    i     = 0;
+    for (; c - i >= 4 * V_N; i += 4 * V_N)
+        sum_pass(taps, x, stride, count, scale, dst, i, 4, V_N);
+    for (; c - i >= V_N; i += V_N)
+        sum_pass(taps, x, stride, count, scale, dst, i, 1, V_N);
+    if (i < c)
+        sum_pass(taps, x, stride, count, scale, dst, i, 1, c - i);
+}
+
+static void pool_sum(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c)
+{
+    sum_all(taps, NULL, 0, n_taps, scale, dst, c);
+}
+
+static void pixel_sum(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c)
+{
+    sum_all(NULL, x, stride, n, scale, dst, c);
+}
+
+void OPF_K(window_init)(opf_kern *kern)
+{
+    kern->depthwise = depthwise;
+    kern->pool_max  = pool_max;
+    kern->pool_sum  = pool_sum;
+    kern->pixel_sum = pixel_sum;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between strided places of any type: reorders, materialised operands, outputs, Concat. */
+#include "plan/planner.h"
+
+#include <string.h>
+
+typedef struct {
+    opf_ref src, dst;
+    size_t  size; /* bytes of an element */
+    int32_t outer; /* axes before the last two */
+    int64_t dims[OPF_MAX_RANK];
+    int64_t src_stride[OPF_MAX_RANK], dst_stride[OPF_MAX_RANK];
+    size_t  rows, cols, block; /* a unit is `block` rows of one outer index */
+    size_t  units;
+    int64_t src_row, src_col, dst_row, dst_col;
+} copy_args;
+
+typedef struct {
+    copy_args *parts;
+    size_t     n;
+} copies_args;
+
+static void copy_elements(const copy_args *c, const char *src, char *dst, size_t rows)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const char *s = src + (int64_t)r * c->src_row * (int64_t)c->size;
+        char       *d = dst + (int64_t)r * c->dst_row * (int64_t)c->size;
+        if (c->src_col == 1 && c->dst_col == 1) {
+            memcpy(d, s, c->cols * c->size);
+            continue;
+        }
+        for (size_t k = 0; k < c->cols; k++)
+            memcpy(d + (int64_t)k * c->dst_col * (int64_t)c->size, s + (int64_t)k * c->src_col * (int64_t)c->size, c->size);
+    }
+}
+
+/* Unit `unit` of one copy. */
+static void copy_unit(const opf_run_env *env, const copy_args *c, size_t unit)
+{
+    size_t  blocks = (c->rows + c->block - 1) / c->block, left = unit / blocks, first = unit % blocks * c->block;
+    int64_t src = (int64_t)first * c->src_row, dst = (int64_t)first * c->dst_row;
+    for (int32_t i = c->outer; i-- > 0;) {
+        int64_t index = (int64_t)(left % (size_t)c->dims[i]);
+        left /= (size_t)c->dims[i];
+        src += index * c->src_stride[i];
+        dst += index * c->dst_stride[i];
+    }
+    size_t      rows    = c->rows - first < c->block ? c->rows - first : c->block;
+    const char *from    = (const char *)opf_ref_data(env, c->src) + src * (int64_t)c->size;
+    char       *to      = (char *)opf_ref_data(env, c->dst) + dst * (int64_t)c->size;
+    bool        aligned = ((uintptr_t)from | (uintptr_t)to) % sizeof(float) == 0;
+    if (c->size == sizeof(float) && c->dst_col == 1 && aligned)
+        env->kern->copy_2d((const float *)(const void *)from, (ptrdiff_t)c->src_row, (ptrdiff_t)c->src_col, (float *)(void *)to,
+                           (ptrdiff_t)c->dst_row, rows, c->cols);
+    else
+        copy_elements(c, from, to, rows);
+}
+
+/* Units of all parts are numbered through. */
+static void run_copies(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+{
+    const copies_args *list = args;
+    (void)scratch;
+    for (size_t i = 0, first = 0; i < list->n; first += list->parts[i++].units)
+        for (size_t unit = begin > first ? begin - first : 0; unit < list->parts[i].units && first + unit < end; unit++)
+            copy_unit(env, &list->parts[i], unit);
+}
+
+/* Axes in the order of dst's strides, neighbours joined where both sides allow. */
+static void collapse(const opf_place *src, const opf_place *dst, copy_args *c)
+{
+    int32_t order[OPF_MAX_RANK], n = 0;
+    int64_t dims[OPF_MAX_RANK], s[OPF_MAX_RANK], d[OPF_MAX_RANK];
+    opf_place_order(dst, order);
+    for (int32_t i = 0; i < dst->rank; i++) {
+        int32_t axis = order[i];
+        if (dst->dims[axis] == 1)
+            continue;
+        if (n > 0 && s[n - 1] == src->strides[axis] * dst->dims[axis] && d[n - 1] == dst->strides[axis] * dst->dims[axis]) {
+            dims[n - 1] *= dst->dims[axis];
+            s[n - 1] = src->strides[axis];
+            d[n - 1] = dst->strides[axis];
+            continue;
+        }
+        dims[n] = dst->dims[axis];
+        s[n]    = src->strides[axis];
+        d[n]    = dst->strides[axis];
+        n++;
+    }
+    c->cols    = n > 0 ? (size_t)dims[n - 1] : 1;
+    c->src_col = n > 0 ? s[n - 1] : 1;
+    c->dst_col = n > 0 ? d[n - 1] : 1;
+    /* The rows of a 2-D piece are the axis along which src is contiguous, so that a transpose works on tiles. */
+    int32_t row = n - 2;
+    for (int32_t i = n - 2; i >= 0 && c->src_col != 1; i--)
+        if (s[i] == 1)
+            row = i;
+    c->rows    = row >= 0 ? (size_t)dims[row] : 1;
+    c->src_row = row >= 0 ? s[row] : 0;
+    c->dst_row = row >= 0 ? d[row] : 0;
+    c->outer   = 0;
+    for (int32_t i = 0; i < n - 1; i++)
+        if (i != row) {
+            c->dims[c->outer]         = dims[i];
+            c->src_stride[c->outer]   = s[i];
+            c->dst_stride[c->outer++] = d[i];
+        }
+}
+
+static opf_status describe(const opf_place *src, const opf_place *dst, copy_args *c, opf_error *error)
+{
+    c->src  = opf_place_ref(src);
+    c->dst  = opf_place_ref(dst);
+    c->size = opf_type_size(dst->type);
+    OPF_FAIL_IF(error, c->size == 0, OPF_UNSUPPORTED, "copies of type %s", opf_type_name(dst->type));
+    collapse(src, dst, c);
+    c->block = c->cols == 0 ? 1 : 4096 / c->cols;
+    c->block = c->block < 16 ? 16 : c->block;
+    c->units = opf_place_elements(dst) == 0 ? 0 : (c->rows + c->block - 1) / c->block;
+    for (int32_t i = 0; i < c->outer; i++)
+        c->units *= (size_t)c->dims[i];
+    return OPF_OK;
+}
+
+opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, opf_error *error)
+{
+    copies_args *list = OPF_NEW(planner->arena, copies_args, 1);
+    OPF_OOM_IF(error, list == NULL);
+    list->n     = n;
+    list->parts = OPF_NEW(planner->arena, copy_args, n);
+    OPF_OOM_IF(error, list->parts == NULL);
+    const opf_node *node = opf_graph_node(planner->graph, planner->node);
+    opf_plan_step   step = {.kernel = kernel, .run = run_copies, .args = list};
+    step.is_copy         = node->op == NULL || (node->op->traits & OPF_MOVEMENT) == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        OPF_TRY(describe(&src[i], &dst[i], &list->parts[i], error));
+        step.units += list->parts[i].units;
+    }
+    OPF_TRY(opf_plan_add_step(planner, &step, error));
+    for (uint32_t i = 0; i < n; i++) {
+        opf_plan_reads(planner, &src[i]);
+        opf_plan_writes(planner, &dst[i]);
+    }
+    return OPF_OK;
+}
+
+opf_status opf_plan_copy(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, opf_error *error)
+{
+    return opf_plan_copies(planner, kernel, src, dst, 1, error);
+}
+
+opf_status opf_plan_dense(opf_planner *planner, opf_place *place, const int32_t *order, opf_error *error)
+{
+    opf_place wanted = *place;
+    opf_place_set_dense(&wanted, order);
+    bool same = true;
+    for (int32_t i = 0; i < place->rank; i++)
+        same = same && (place->dims[i] == 1 || place->strides[i] == wanted.strides[i]);
+    if (same || opf_place_elements(place) == 0)
+        return OPF_OK;
+    OPF_TRY(opf_plan_alloc_temporary(planner, place->type, place->rank, place->dims, order, &wanted, error));
+    OPF_TRY(opf_plan_copy(planner, "reorder", place, &wanted, error));
+    *place = wanted;
+    return OPF_OK;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/gemm.h"
+
+#include "cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- run ---- */
+
+typedef struct {
+    const opf_run_env   *env;
+    const opf_gemm_args *args;
+    const float        **pointers; /* [block][taps*mr] */
+    float               *gathered; /* [block][mr][taps*kc] */
+    float               *panel;    /* b of this run: [kc][nr] */
+    float               *tile;     /* [mr][nr] for the epilogue */
+    float               *program;  /* scratch of the epilogue */
+} worker;
+
+/* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. */
+static void tile_rows(const opf_gemm_args *g, size_t tile, size_t *first, size_t *rows)
+{
+    *first = g->m * tile / g->tiles;
+    *rows  = g->m * (tile + 1) / g->tiles - *first;
+}
+
+static size_t taps_in_pointers(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_WINDOW ? g->taps : 1;
+}
+
+/* Pointers of one pixel, one a tap, mr apart. */
+static void window_pointers(const opf_gemm_args *g, const float *image, size_t pixel, const float **out, size_t mr)
+{
+    const opf_gemm_window *w = &g->window;
+    int64_t p = (int64_t)pixel, o2 = p % w->out[2], o1 = p / w->out[2] % w->out[1], o0 = p / w->out[2] / w->out[1];
+    int64_t i0 = o0 * w->stride[0] - w->pad[0], i1 = o1 * w->stride[1] - w->pad[1], i2 = o2 * w->stride[2] - w->pad[2];
+    for (int64_t k0 = 0; k0 < w->kernel[0]; k0++) {
+        int64_t y0 = i0 + k0 * w->dilation[0];
+        for (int64_t k1 = 0; k1 < w->kernel[1]; k1++) {
+            int64_t y1   = i1 + k1 * w->dilation[1];
+            bool    here = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
+            for (int64_t k2 = 0; k2 < w->kernel[2]; k2++, out += mr) {
+                int64_t y2 = i2 + k2 * w->dilation[2];
+                *out = here && y2 >= 0 && y2 < w->in[2]
+                           ? image + y0 * w->in_stride[0] + y1 * w->in_stride[1] + y2 * w->in_stride[2]
+                           : NULL;
+            }
+        }
+    }
+}
+
+/* One row, element by element, to contiguous memory: taps outermost, as weights are packed. */
+static void gather_row(const opf_gemm_args *g, const float *image, size_t row, const float **scratch, float *out)
+{
+    if (g->taps == 1 && g->window.kernel[0] == 0) {
+        const float *x = image + (ptrdiff_t)row * g->a_row;
+        for (size_t k = 0; k < g->kc; k++)
+            out[k] = x[(ptrdiff_t)k * g->a_col];
+        return;
+    }
+    window_pointers(g, image, row, scratch, 1);
+    for (size_t t = 0; t < g->taps; t++)
+        for (size_t k = 0; k < g->kc; k++)
+            out[t * g->kc + k] = scratch[t] == NULL ? 0.0f : scratch[t][(ptrdiff_t)k * g->a_col];
+}
+
+/* Row pointers of the tiles of a block; rows beyond a tile repeat its last one. */
+static void prepare_block(const worker *w, const float *image, size_t block)
+{
+    const opf_gemm_args *g  = w->args;
+    size_t               mr = w->env->kern->mr, taps = taps_in_pointers(g);
+    for (size_t i = 0; i < g->block && block * g->block + i < g->tiles; i++) {
+        const float **pointers = w->pointers + i * taps * mr;
+        size_t        first, rows;
+        tile_rows(g, block * g->block + i, &first, &rows);
+        for (size_t r = 0; r < mr; r++) {
+            size_t row = first + (r < rows ? r : rows - 1);
+            if (g->rows == OPF_ROWS_LINEAR) {
+                pointers[r] = image + (ptrdiff_t)row * g->a_row;
+            } else if (g->rows == OPF_ROWS_WINDOW) {
+                window_pointers(g, image, row, pointers + r, mr);
+                for (size_t t = 0; t < taps; t++)
+                    if (pointers[t * mr + r] == NULL)
+                        pointers[t * mr + r] = g->zeros;
+            } else {
+                float *out = w->gathered + (i * mr + r) * g->taps * g->kc;
+                if (r < rows)
+                    gather_row(g, image, row, w->pointers + g->block * taps * mr, out);
+                pointers[r] = r < rows ? out : pointers[rows - 1];
+            }
+        }
+    }
+}
+
+static void run_tile(const worker *w, size_t image, size_t group, size_t block, size_t i, size_t panel, const float *b)
+{
+    const opf_gemm_args *g    = w->args;
+    const opf_run_env   *env  = w->env;
+    size_t               mr   = env->kern->mr, nr = env->kern->nr, first, rows;
+    size_t               col  = panel * nr, cols = g->n - col < nr ? g->n - col : nr;
+    bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
+    tile_rows(g, block * g->block + i, &first, &rows);
+    ptrdiff_t at = (ptrdiff_t)g->c_images[image] + (ptrdiff_t)group * g->c_group + (ptrdiff_t)first * g->c_row + (ptrdiff_t)col;
+    float    *c  = (float *)opf_ref_data(env, g->c) + at;
+    opf_gemm_tile tile = {.a        = w->pointers + i * taps_in_pointers(g) * mr,
+                          .taps     = flat ? 1 : g->taps,
+                          .kc       = flat ? g->taps * g->kc : g->kc,
+                          .b        = b,
+                          .bias     = g->bias == NULL ? NULL : g->bias + (group * g->panels + panel) * nr,
+                          .c        = c,
+                          .c_stride = g->c_row,
+                          .lo       = g->lo,
+                          .hi       = g->hi,
+                          .next_b   = g->b != NULL && panel + 1 < g->panels ? b + g->taps * g->kc * nr : NULL};
+    size_t channel = group * g->n + col;
+    if (g->residual.buffer != 0) {
+        tile.residual = (const float *)opf_ref_data(env, g->residual) + (ptrdiff_t)image * g->residual_outer +
+                        (ptrdiff_t)first * g->residual_row + (ptrdiff_t)channel;
+        tile.residual_stride = g->residual_row;
+    }
+    if (g->epilogue.program.n == 0) {
+        env->kern->gemm(&tile, rows, cols);
+        return;
+    }
+    opf_operand operands[OPF_PROGRAM_OPERANDS];
+    opf_store   stores[OPF_PROGRAM_OPERANDS];
+    opf_bound_at(env, &g->epilogue, image, first, channel, operands, stores);
+    tile.c        = w->tile;
+    tile.c_stride = (ptrdiff_t)nr;
+    env->kern->gemm(&tile, rows, cols);
+    opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)nr, c, g->c_row, rows, cols, w->program);
+}
+
+static size_t round_64(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worker *w, char *scratch)
+{
+    size_t taps = taps_in_pointers(g), at = 0, rows = g->block * kern->mr;
+    w->pointers = (const float **)(void *)(scratch + at);
+    at += round_64((rows * taps + g->taps) * sizeof(float *));
+    w->gathered = (float *)(void *)(scratch + at);
+    at += g->rows == OPF_ROWS_GATHER ? round_64(rows * g->taps * g->kc * sizeof(float)) : 0;
+    w->panel = (float *)(void *)(scratch + at);
+    at += g->b == NULL ? round_64(g->kc * kern->nr * sizeof(float)) : 0;
+    w->tile = (float *)(void *)(scratch + at);
+    at += round_64(kern->mr * kern->nr * sizeof(float));
+    w->program = (float *)(void *)(scratch + at);
+    at += g->epilogue.program.n != 0 ? round_64(opf_program_scratch(&g->epilogue.program) * sizeof(float)) : 0;
+    return at;
+}
+
+/* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
+   panels stream by; with b of this run a panel is packed once and used by all blocks. */
+static void run_gemm(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+{
+    const opf_gemm_args *g = args;
+    worker               w = {.env = env, .args = g};
+    (void)scratch_layout(g, env->kern, &w, scratch);
+    size_t nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;
+    for (size_t unit = begin; unit < end; unit++) {
+        size_t inner = unit % (g->blocks * g->panels), outer = unit / (g->blocks * g->panels);
+        size_t image = outer / g->groups, group = outer % g->groups;
+        size_t panel = g->b != NULL ? inner % g->panels : inner / g->blocks;
+        size_t block = g->b != NULL ? inner / g->panels : inner % g->blocks;
+        const float *b;
+        if (g->b != NULL) {
+            b = g->b + (group * g->panels + panel) * g->taps * g->kc * nr;
+        } else {
+            size_t key = outer * g->panels + panel, cols = g->n - panel * nr < nr ? g->n - panel * nr : nr;
+            if (packed != key)
+                env->kern->pack_b((const float *)opf_ref_data(env, g->b_ref) + g->b_images[image] + (ptrdiff_t)(panel * nr) * g->b_col,
+                                  g->b_row, g->b_col, g->kc, cols, w.panel);
+            packed = key;
+            b      = w.panel;
+        }
+        if (prepared != outer * g->blocks + block) {
+            const float *a = opf_ref_data(env, g->a);
+            prepare_block(&w, a + g->a_images[image] + (ptrdiff_t)group * g->a_group, block);
+            prepared = outer * g->blocks + block;
+        }
+        for (size_t i = 0; i < g->block && block * g->block + i < g->tiles; i++)
+            run_tile(&w, image, group, block, i, panel, b);
+    }
+}
+
+/* ---- lowering ---- */
+
+/* Removes the first instruction of a program: its result becomes arg 0. */
+static void drop_first(opf_program *program)
+{
+    program->n--;
+    memmove(&program->instr[0], &program->instr[1], program->n * sizeof *program->instr);
+    for (uint32_t i = 0; i < program->n; i++)
+        for (int k = 0; k < 2; k++)
+            if (program->instr[i].args[k] > 0)
+                program->instr[i].args[k]--;
+}
+
+/* The first instruction may become part of the kernel: nothing else reads the tile as it comes, or stores. */
+static bool first_is_free(const opf_program *program)
+{
+    if (program->n == 0 || program->instr[0].store >= 0)
+        return false;
+    for (uint32_t i = 1; i < program->n; i++) {
+        const opf_instr *instr = &program->instr[i];
+        bool             two   = instr->op == OPF_EW_ADD || instr->op == OPF_EW_SUB || instr->op == OPF_EW_MUL ||
+                   instr->op == OPF_EW_DIV || instr->op == OPF_EW_MIN || instr->op == OPF_EW_MAX || instr->op == OPF_EW_POW ||
+                   instr->op == OPF_EW_PRELU;
+        if (instr->args[0] == 0 || (two && instr->args[1] == 0))
+            return false;
+    }
+    return true;
+}
+
+/* In an Add whose one side is the tile: the operand number of the other side, or -1. */
+static int added_operand(const opf_program *program)
+{
+    const opf_instr *instr = &program->instr[0];
+    if (!first_is_free(program) || instr->op != OPF_EW_ADD)
+        return -1;
+    if (instr->args[0] == 0 && instr->args[1] < 0)
+        return -instr->args[1] - 1;
+    return instr->args[1] == 0 && instr->args[0] < 0 ? -instr->args[0] - 1 : -1;
+}
+
+/* A constant that has one element a column (or one in all), as a bias of the kernel. */
+static bool is_column_constant(const opf_planner *planner, opf_value_id value, const opf_place *result, int32_t col, size_t columns)
+{
+    const opf_const *c = opf_graph_value(planner->graph, value)->constant;
+    if (c == NULL || (c->count != columns && c->count != 1))
+        return false;
+    int32_t axis = col - (result->rank - c->rank); /* where the column axis is in the constant */
+    return c->count == 1 || (axis >= 0 && axis < c->rank && (size_t)c->dims[axis] == columns);
+}
+
+static opf_status take_bias(opf_planner *planner, opf_gemm_args *args, const opf_const *bias, opf_error *error)
+{
+    if (bias == NULL)
+        return OPF_OK;
+    opf_weight_format format = opf_format_vector((int64_t)(args->n * args->groups), (int64_t)args->groups, (int64_t)planner->options->kern->nr);
+    args->bias               = opf_weights_get(planner->options->weights, bias, &format);
+    OPF_OOM_IF(error, args->bias == NULL);
+    return OPF_OK;
+}
+
+static void take_clamp(opf_gemm_args *args, opf_program *program)
+{
+    if (!first_is_free(program))
+        return;
+    const opf_instr *instr = &program->instr[0];
+    if (instr->args[0] != 0 || (instr->op != OPF_EW_RELU && instr->op != OPF_EW_CLIP))
+        return;
+    float lo = instr->op == OPF_EW_RELU ? 0.0f : instr->params[0];
+    float hi = instr->op == OPF_EW_RELU ? INFINITY : instr->params[1];
+    args->lo = lo;
+    args->hi = hi;
+    drop_first(program);
+}
+
+static void size_blocks(opf_gemm_args *args, const opf_kern *kern)
+{
+    size_t row_bytes = args->taps * args->kc * sizeof(float) / (args->rows == OPF_ROWS_WINDOW ? 4 : 1); /* windows overlap */
+    size_t rows      = opf_cpu_l2_bytes() / 4 / (row_bytes == 0 ? 1 : row_bytes);
+    rows             = rows > 96 ? 96 : rows < kern->mr ? kern->mr : rows;
+    args->tiles      = divide_up(args->m, kern->mr);
+    args->block      = rows / kern->mr;
+    if (args->block > args->tiles)
+        args->block = args->tiles == 0 ? 1 : args->tiles; /* no rows: no units */
+    if (args->tiles == 0) {
+        args->panels = divide_up(args->n, kern->nr);
+        return;
+    }
+    args->blocks = divide_up(args->tiles, args->block);
+    args->block  = divide_up(args->tiles, args->blocks);
+    args->blocks = divide_up(args->tiles, args->block);
+    args->panels = divide_up(args->n, kern->nr);
+}
+
+opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_args *args, const opf_place *a, const opf_place *b_place,
+                           const opf_const *own_bias, const opf_place *result, opf_split split, const opf_lowered *lowered,
+                           const char *kernel, opf_error *error)
+{
+    (void)node;
+    const opf_kern *kern     = planner->options->kern;
+    opf_lowered     rest     = *lowered;
+    opf_program    *program  = &rest.program;
+    size_t          columns  = args->n * args->groups;
+    opf_place       residual = {0};
+    args->lo                 = -INFINITY;
+    args->hi                 = INFINITY;
+    args->c                  = opf_place_ref(result);
+    int add                  = added_operand(program);
+    if (own_bias == NULL && add >= 0 && is_column_constant(planner, rest.operands[add], result, split.col, columns)) {
+        own_bias = opf_graph_value(planner->graph, rest.operands[add])->constant;
+        drop_first(program);
+        add = added_operand(program);
+    }
+    OPF_TRY(take_bias(planner, args, own_bias, error));
+    if (add >= 0) {
+        opf_place place;
+        int64_t   outer, row;
+        OPF_TRY(opf_plan_place(planner, rest.operands[add], &place, error));
+        opf_place seen = opf_place_broadcast(&place, result->rank, result->dims);
+        if (seen.strides[split.col] == 1 && seen.dims[split.col] == (int64_t)columns &&
+            opf_place_linear(&seen, split.outer_first, split.outer_last, &outer) &&
+            opf_place_linear(&seen, split.row_first, split.row_last, &row)) {
+            args->residual       = opf_place_ref(&seen);
+            args->residual_outer = (ptrdiff_t)outer;
+            args->residual_row   = (ptrdiff_t)row;
+            residual             = place;
+            drop_first(program);
+        }
+    }
+    take_clamp(args, program);
+    opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
+    if (program->n != 0)
+        OPF_TRY(opf_bind(planner, &rest, result, split, &args->epilogue, operands, stores, error));
+    size_blocks(args, kern);
+    worker         w;
+    opf_gemm_args *kept = opf_arena_copy(planner->arena, args, sizeof *args);
+    OPF_OOM_IF(error, kept == NULL);
+    opf_plan_step step = {.kernel        = kernel,
+                          .run           = run_gemm,
+                          .args          = kept,
+                          .units         = args->images * args->groups * args->blocks * args->panels,
+                          .scratch_bytes = scratch_layout(args, kern, &w, NULL),
+                          .flops         = 2.0 * (double)(args->images * args->groups * args->m) * (double)(args->n * args->kc * args->taps)};
+    OPF_TRY(opf_plan_add_step(planner, &step, error));
+    opf_plan_reads(planner, a);
+    if (b_place != NULL)
+        opf_plan_reads(planner, b_place);
+    opf_plan_writes(planner, result);
+    if (residual.buffer != 0) {
+        opf_plan_reads(planner, &residual);
+        bool alone = residual.buffer != a->buffer && (b_place == NULL || b_place->buffer != residual.buffer);
+        for (uint32_t i = 0; i < program->n_operands && program->n != 0; i++)
+            alone = alone && operands[i].buffer != residual.buffer;
+        if (alone)
+            opf_plan_may_share(planner, result, &residual);
+    }
+    if (program->n != 0)
+        opf_bound_touch(planner, &args->epilogue, operands, stores);
+    return OPF_OK;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one step behind MatMul, Gemm and every convolution: images x groups of products of rows (tokens, pixels) with a
+ * packed matrix. How a row's elements are reached is the only difference: see opf_gemm_rows.
+ */
+#ifndef OPF_PLAN_GEMM_H
+#define OPF_PLAN_GEMM_H
+
+#include "plan/steps.h"
+
+/* A convolution window over up to 3 spatial axes (missing ones have size 1). Strides in floats. */
+typedef struct opf_gemm_window {
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3]; /* pad: at the begin */
+    int64_t in_stride[3];
+} opf_gemm_window;
+
+typedef enum opf_gemm_rows {
+    OPF_ROWS_LINEAR, /* row r at a + r*a_row, its elements contiguous */
+    OPF_ROWS_WINDOW, /* row r is a pixel: one pointer a tap, kc contiguous channels each */
+    OPF_ROWS_GATHER  /* elements lie apart: copied to contiguous rows, a tile at a time */
+} opf_gemm_rows;
+
+typedef struct opf_gemm_args {
+    opf_gemm_rows   rows;
+    size_t          images, groups, m, n, kc, taps; /* per group: n columns, kc elements a tap */
+    opf_ref         a;
+    ptrdiff_t       a_row, a_col; /* LINEAR, GATHER: between rows, between elements of a tap */
+    const int64_t  *a_images;     /* offset of each image, floats */
+    ptrdiff_t       a_group;
+    opf_gemm_window window; /* WINDOW, GATHER over taps */
+    const float    *zeros;  /* kc of them */
+    const float    *b;      /* packed, [groups][n/nr][taps*kc][nr]; NULL: b is computed by the run */
+    opf_ref         b_ref;  /* then: kc x n matrix with these strides, packed panel by panel */
+    ptrdiff_t       b_row, b_col;
+    const int64_t  *b_images;
+    const float    *bias; /* [groups][n/nr*nr] or NULL */
+    opf_ref         c;
+    ptrdiff_t       c_row;
+    const int64_t  *c_images;
+    ptrdiff_t       c_group;
+    opf_ref         residual; /* buffer 0: none; read at the place of c */
+    ptrdiff_t       residual_row, residual_outer;
+    float           lo, hi;
+    opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
+    size_t          block;    /* tiles of rows that share a panel while it is in cache */
+    size_t          tiles, blocks, panels;
+} opf_gemm_args;
+
+/* The common end of lowering: the epilogue's leading bias, residual and clamp move into the kernel, the rest is bound as a
+   program. result is the place of output 0 with columns contiguous; split tells its images, rows and columns. Fills
+   bias, residual, lo, hi, epilogue, then sizes, and appends the step. a (and b_place, when b is not constant) are read. */
+opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_args *args, const opf_place *a, const opf_place *b_place,
+                           const opf_const *own_bias, const opf_place *result, opf_split split, const opf_lowered *lowered,
+                           const char *kernel, opf_error *error);
+
+#endif

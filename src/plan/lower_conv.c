@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions, channels-last: an implicit product of pixels with packed filters, or one filter a channel (depthwise).
+ * An image with few channels is read in the layout it has, a tile at a time.
+ */
+#include "ops/window.h"
+#include "plan/gemm.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FEW_CHANNELS = 8 }; /* up to here gathering rows costs less than another pass over the image */
+
+typedef struct {
+    int64_t         images, channels, filters, groups, taps, pixels;
+    int32_t         spatial;
+    opf_gemm_window window; /* in_stride still unset */
+    opf_place       x, y;
+    const opf_const *w, *bias;
+} conv;
+
+/* Axes of a channels-last layout: batch, spatial…, channels. */
+static void channels_last(int32_t rank, int32_t *order)
+{
+    order[0] = 0;
+    for (int32_t i = 2; i < rank; i++)
+        order[i - 1] = i;
+    order[rank - 1] = 1;
+}
+
+static opf_status describe(opf_planner *planner, const opf_node *node, conv *c, bool *ok, opf_error *error)
+{
+    const opf_graph *graph = planner->graph;
+    *ok                    = false;
+    c->w                   = opf_graph_value(graph, node->inputs[1])->constant;
+    bool has_bias          = node->n_own_inputs > 2 && node->inputs[2] != 0;
+    c->bias                = has_bias ? opf_graph_value(graph, node->inputs[2])->constant : NULL;
+    const opf_info *x      = &planner->infos[node->inputs[0]];
+    if (x->type != OPF_FLOAT || c->w == NULL || c->w->type != OPF_FLOAT || (has_bias && c->bias == NULL) || x->rank < 3 || x->rank > 5)
+        return OPF_OK;
+    OPF_TRY(opf_plan_place(planner, node->inputs[0], &c->x, error));
+    c->spatial = x->rank - 2;
+    opf_windows windows;
+    int64_t     out[OPF_MAX_RANK];
+    OPF_TRY(opf_windows_read(node->attrs, node->n_attrs, c->spatial, c->w->dims + 2, &windows, error));
+    OPF_TRY(opf_windows_resolve(&windows, c->x.dims + 2, out, error));
+    c->images   = c->x.dims[0];
+    c->channels = c->x.dims[1];
+    c->filters  = c->w->dims[0];
+    c->groups   = opf_node_int(node, "group", 1);
+    c->taps     = 1;
+    c->pixels   = 1;
+    /* Missing leading axes are of size 1. */
+    for (int32_t i = 0; i < 3; i++) {
+        int32_t axis           = i - (3 - c->spatial);
+        c->window.in[i]        = axis < 0 ? 1 : c->x.dims[2 + axis];
+        c->window.out[i]       = axis < 0 ? 1 : out[axis];
+        c->window.kernel[i]    = axis < 0 ? 1 : windows.kernel[axis];
+        c->window.stride[i]    = axis < 0 ? 1 : windows.stride[axis];
+        c->window.dilation[i]  = axis < 0 ? 1 : windows.dilation[axis];
+        c->window.pad[i]       = axis < 0 ? 0 : windows.pad_begin[axis];
+        c->taps *= c->window.kernel[i];
+        c->pixels *= c->window.out[i];
+    }
+    *ok = true;
+    return OPF_OK;
+}
+
+static void set_in_strides(conv *c)
+{
+    for (int32_t i = 0; i < 3; i++) {
+        int32_t axis           = i - (3 - c->spatial);
+        c->window.in_stride[i] = axis < 0 ? 0 : c->x.strides[2 + axis];
+    }
+}
+
+static opf_split conv_split(int32_t rank)
+{
+    return (opf_split){.outer_first = 0, .outer_last = 0, .row_first = 2, .row_last = rank - 1, .col = 1};
+}
+
+static opf_status image_offsets(opf_planner *planner, const opf_place *place, const int64_t **offsets, opf_error *error)
+{
+    int64_t *list = OPF_NEW(planner->arena, int64_t, place->dims[0]);
+    OPF_OOM_IF(error, list == NULL);
+    for (int64_t i = 0; i < place->dims[0]; i++)
+        list[i] = i * place->strides[0];
+    *offsets = list;
+    return OPF_OK;
+}
+
+static opf_status zero_row(opf_planner *planner, int64_t n, const float **zeros, opf_error *error)
+{
+    *zeros = OPF_NEW(planner->arena, float, n);
+    OPF_OOM_IF(error, *zeros == NULL);
+    return OPF_OK;
+}
+
+static opf_status lower_product(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
+{
+    const opf_kern *kern     = planner->options->kern;
+    int64_t         per_group = c->channels / c->groups;
+    opf_gemm_args   args = {.images = (size_t)c->images,
+                            .groups = (size_t)c->groups,
+                            .m      = (size_t)c->pixels,
+                            .n      = (size_t)(c->filters / c->groups),
+                            .kc     = (size_t)per_group,
+                            .taps   = (size_t)c->taps,
+                            .rows   = OPF_ROWS_WINDOW};
+    int32_t order[OPF_MAX_RANK];
+    channels_last(c->x.rank, order);
+    if (c->x.strides[1] != 1 && c->channels > 1) {
+        if (c->channels > FEW_CHANNELS)
+            OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
+        else
+            args.rows = OPF_ROWS_GATHER;
+    } else if (per_group < FEW_CHANNELS && c->taps > 1) {
+        args.rows = OPF_ROWS_GATHER; /* taps too short for a loop of their own */
+    }
+    set_in_strides(c);
+    int64_t row;
+    bool    pointwise = c->taps == 1 && c->window.pad[0] == 0 && c->window.pad[1] == 0 && c->window.pad[2] == 0;
+    for (int i = 0; i < 3; i++)
+        pointwise = pointwise && c->window.stride[i] == 1;
+    if (pointwise && args.rows == OPF_ROWS_WINDOW && opf_place_linear(&c->x, 2, c->x.rank - 1, &row)) {
+        args.rows  = OPF_ROWS_LINEAR;
+        args.a_row = (ptrdiff_t)row;
+    }
+    args.window  = c->window;
+    args.a       = opf_place_ref(&c->x);
+    args.a_col   = (ptrdiff_t)c->x.strides[1];
+    args.a_group = (ptrdiff_t)(per_group * c->x.strides[1]);
+    OPF_TRY(image_offsets(planner, &c->x, &args.a_images, error));
+    OPF_TRY(zero_row(planner, per_group, &args.zeros, error));
+    opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
+    args.b                   = opf_weights_get(planner->options->weights, c->w, &format);
+    OPF_OOM_IF(error, args.b == NULL);
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &c->y, error));
+    args.c_row   = (ptrdiff_t)c->filters;
+    args.c_group = (ptrdiff_t)args.n;
+    OPF_TRY(image_offsets(planner, &c->y, &args.c_images, error));
+    return opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error);
+}
+
+/* ---- depthwise ---- */
+
+typedef struct {
+    size_t          images, channels, taps;
+    opf_gemm_window window;
+    opf_ref         x, y;
+    int64_t         x_image, y_image;
+    const float    *w, *bias, *zeros;
+    float           lo, hi;
+    opf_bound       epilogue;
+    bool            has_epilogue;
+} depthwise_args;
+
+/* A unit is one row of pixels. */
+static void run_depthwise(const opf_run_env *env, const void *arguments, size_t begin, size_t end, void *scratch)
+{
+    const depthwise_args  *d        = arguments;
+    const opf_gemm_window *w        = &d->window;
+    const float          **pointers = scratch;
+    float                 *program  = (float *)(void *)((char *)scratch + ((d->taps * sizeof *pointers + 63) & ~(size_t)63));
+    size_t                 lines = (size_t)(w->out[0] * w->out[1]), width = (size_t)w->out[2];
+    for (size_t unit = begin; unit < end; unit++) {
+        size_t       image = unit / lines, line = unit % lines;
+        const float *x  = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
+        float       *y  = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)(line * width * d->channels);
+        int64_t      i0 = (int64_t)line / w->out[1] * w->stride[0] - w->pad[0];
+        int64_t      i1 = (int64_t)line % w->out[1] * w->stride[1] - w->pad[1];
+        for (size_t o2 = 0; o2 < width; o2++) {
+            int64_t i2 = (int64_t)o2 * w->stride[2] - w->pad[2];
+            size_t  t  = 0;
+            for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
+                for (int64_t k1 = 0; k1 < w->kernel[1]; k1++)
+                    for (int64_t k2 = 0; k2 < w->kernel[2]; k2++, t++) {
+                        int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1], y2 = i2 + k2 * w->dilation[2];
+                        bool inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1] && y2 >= 0 && y2 < w->in[2];
+                        pointers[t] = inside ? x + y0 * w->in_stride[0] + y1 * w->in_stride[1] + y2 * w->in_stride[2] : d->zeros;
+                    }
+            env->kern->depthwise(pointers, d->taps, d->w, d->bias, y + o2 * d->channels, d->channels, d->lo, d->hi);
+        }
+        if (d->has_epilogue) {
+            opf_operand operands[OPF_PROGRAM_OPERANDS];
+            opf_store   stores[OPF_PROGRAM_OPERANDS];
+            opf_bound_at(env, &d->epilogue, image, line * width, 0, operands, stores);
+            opf_program_run(env->kern, &d->epilogue.program, operands, stores, y, (ptrdiff_t)d->channels, y, (ptrdiff_t)d->channels, width,
+                            d->channels, program);
+        }
+    }
+}
+
+static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
+{
+    opf_weights   *weights = planner->options->weights;
+    depthwise_args args    = {.images = (size_t)c->images, .channels = (size_t)c->channels, .taps = (size_t)c->taps, .lo = -INFINITY, .hi = INFINITY};
+    int32_t        order[OPF_MAX_RANK];
+    channels_last(c->x.rank, order);
+    if (c->x.strides[1] != 1)
+        OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
+    set_in_strides(c);
+    args.window              = c->window;
+    opf_weight_format filters = opf_format_depthwise(c->channels, c->taps);
+    args.w                   = opf_weights_get(weights, c->w, &filters);
+    OPF_OOM_IF(error, args.w == NULL);
+    if (c->bias != NULL) {
+        opf_weight_format vector = opf_format_vector(c->channels, 1, 1);
+        args.bias                = opf_weights_get(weights, c->bias, &vector);
+        OPF_OOM_IF(error, args.bias == NULL);
+    }
+    OPF_TRY(zero_row(planner, c->channels, &args.zeros, error));
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &c->y, error));
+    args.x       = opf_place_ref(&c->x);
+    args.y       = opf_place_ref(&c->y);
+    args.x_image = c->x.strides[0];
+    args.y_image = c->y.strides[0];
+    opf_lowered     rest    = *lowered;
+    const opf_instr *first  = &rest.program.instr[0];
+    if (rest.program.n == 1 && first->store < 0 && (first->op == OPF_EW_RELU || first->op == OPF_EW_CLIP)) {
+        args.lo        = first->op == OPF_EW_RELU ? 0.0f : first->params[0];
+        args.hi        = first->op == OPF_EW_RELU ? INFINITY : first->params[1];
+        rest.program.n = 0;
+    }
+    opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
+    args.has_epilogue = rest.program.n != 0;
+    if (args.has_epilogue)
+        OPF_TRY(opf_bind(planner, &rest, &c->y, conv_split(c->y.rank), &args.epilogue, operands, stores, error));
+    size_t         scratch = ((args.taps * sizeof(float *) + 63) & ~(size_t)63) + opf_program_scratch(&rest.program) * sizeof(float);
+    depthwise_args *kept   = opf_arena_copy(planner->arena, &args, sizeof args);
+    OPF_OOM_IF(error, kept == NULL);
+    opf_plan_step step = {.kernel        = "depthwise_f32",
+                          .run           = run_depthwise,
+                          .args          = kept,
+                          .units         = args.images * (size_t)(c->window.out[0] * c->window.out[1]),
+                          .scratch_bytes = scratch,
+                          .flops         = 2.0 * (double)(c->images * c->pixels * c->channels * c->taps)};
+    OPF_TRY(opf_plan_add_step(planner, &step, error));
+    opf_plan_reads(planner, &c->x);
+    opf_plan_writes(planner, &c->y);
+    if (args.has_epilogue)
+        opf_bound_touch(planner, &args.epilogue, operands, stores);
+    return OPF_OK;
+}
+
+opf_status opf_lower_conv(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(planner->graph, id);
+    opf_lowered     lowered;
+    conv            c = {0};
+    if (node->op != &opf_op_Conv || node->prologue.n != 0 || !opf_lower_steps(planner, node, &node->epilogue, &lowered))
+        return OPF_OK;
+    OPF_TRY(describe(planner, node, &c, done, error));
+    if (!*done)
+        return OPF_OK;
+    bool depthwise = c.groups == c.channels && c.filters == c.channels && c.groups > 1;
+    return depthwise ? lower_depthwise(planner, node, &c, &lowered, error) : lower_product(planner, node, &c, &lowered, error);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MatMul and Gemm: rows times a packed matrix when B is constant, batched products packed by the run otherwise. */
+#include "plan/gemm.h"
+
+#include <string.h>
+
+/* A as images of m rows of k, B as images of k x n, the result as images of m rows of n. */
+typedef struct {
+    opf_place        a, b, y; /* a: [batch…, m, k]; b: [batch…, k, n] when not constant */
+    const opf_const *w;       /* constant B of rank 2 */
+    bool             transposed; /* w is [n, k] */
+    const opf_const *bias;
+    int64_t          m, n, k;
+} product;
+
+/* One axis more at `at`, of size 1. */
+static void insert_axis(opf_place *place, int32_t at)
+{
+    for (int32_t i = place->rank; i > at; i--) {
+        place->dims[i]    = place->dims[i - 1];
+        place->strides[i] = place->strides[i - 1];
+    }
+    place->dims[at]    = 1;
+    place->strides[at] = 0;
+    place->rank++;
+}
+
+/* Offsets of images: axes [0, batch) of a place broadcast to dims. */
+static opf_status image_offsets(opf_planner *planner, const opf_place *place, int32_t batch, const int64_t *dims, size_t images,
+                                const int64_t **offsets, opf_error *error)
+{
+    int64_t *list = OPF_NEW(planner->arena, int64_t, images);
+    OPF_OOM_IF(error, list == NULL);
+    int32_t own = place->rank - 2;
+    for (size_t i = 0; i < images; i++) {
+        size_t left = i;
+        for (int32_t axis = batch; axis-- > 0;) {
+            int64_t index = (int64_t)(left % (size_t)dims[axis]);
+            left /= (size_t)dims[axis];
+            int32_t at = axis - (batch - own);
+            if (at >= 0 && place->dims[at] != 1)
+                list[i] += index * place->strides[at];
+        }
+    }
+    *offsets = list;
+    return OPF_OK;
+}
+
+/* The step for a product whose places are known. y2 is the result as [batch…, m, n]. */
+static opf_status lower_product(opf_planner *planner, const opf_node *node, product *p, const opf_lowered *lowered, opf_error *error)
+{
+    const opf_kern *kern  = planner->options->kern;
+    opf_place      *y     = &p->y;
+    int32_t         batch = y->rank - 2;
+    opf_gemm_args   args  = {.groups = 1, .m = (size_t)p->m, .n = (size_t)p->n, .kc = (size_t)p->k, .taps = 1};
+    args.images           = 1;
+    for (int32_t i = 0; i < batch; i++)
+        args.images *= (size_t)y->dims[i];
+    opf_split split = {.outer_first = 0, .outer_last = batch - 1, .row_first = batch, .row_last = batch, .col = batch + 1};
+    /* With one B for all images the images are just more rows, if A's rows follow one another. */
+    int64_t row = 0;
+    if (p->w != NULL && opf_place_linear(&p->a, 0, p->a.rank - 2, &row)) {
+        split       = (opf_split){.outer_first = 0, .outer_last = -1, .row_first = 0, .row_last = batch, .col = batch + 1};
+        args.m      = args.images * args.m;
+        args.images = 1;
+        args.a_row  = (ptrdiff_t)row;
+        OPF_TRY(image_offsets(planner, &p->a, 0, NULL, 1, &args.a_images, error));
+    } else {
+        args.a_row = (ptrdiff_t)p->a.strides[p->a.rank - 2];
+        OPF_TRY(image_offsets(planner, &p->a, batch, y->dims, args.images, &args.a_images, error));
+    }
+    args.rows  = p->a.strides[p->a.rank - 1] == 1 || p->k <= 1 ? OPF_ROWS_LINEAR : OPF_ROWS_GATHER;
+    args.a_col = (ptrdiff_t)p->a.strides[p->a.rank - 1];
+    args.a     = opf_place_ref(&p->a);
+    if (p->w != NULL) {
+        opf_weight_format format = opf_format_panels(p->k, p->n, (int64_t)kern->nr, p->transposed);
+        args.b                   = opf_weights_get(planner->options->weights, p->w, &format);
+        OPF_OOM_IF(error, args.b == NULL);
+    } else {
+        args.b_ref = opf_place_ref(&p->b);
+        args.b_row = (ptrdiff_t)p->b.strides[p->b.rank - 2];
+        args.b_col = (ptrdiff_t)p->b.strides[p->b.rank - 1];
+        OPF_TRY(image_offsets(planner, &p->b, batch, y->dims, args.images, &args.b_images, error));
+    }
+    args.c_row = (ptrdiff_t)p->n;
+    int64_t *c_images = OPF_NEW(planner->arena, int64_t, args.images);
+    OPF_OOM_IF(error, c_images == NULL);
+    for (size_t i = 0; i < args.images; i++)
+        c_images[i] = (int64_t)(i * args.m * args.n);
+    args.c_images = c_images;
+    return opf_gemm_finish(planner, node, &args, &p->a, p->w == NULL ? &p->b : NULL, p->bias, y, split, lowered, kern->gemm_name, error);
+}
+
+static bool is_float_constant(const opf_planner *planner, opf_value_id value, int32_t rank)
+{
+    const opf_const *c = opf_graph_value(planner->graph, value)->constant;
+    return c != NULL && c->type == OPF_FLOAT && c->rank == rank;
+}
+
+static opf_status lower_matmul(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, opf_error *error)
+{
+    product p = {0};
+    OPF_TRY(opf_plan_place(planner, node->inputs[0], &p.a, error));
+    if (is_float_constant(planner, node->inputs[1], 2)) {
+        p.w = opf_graph_value(planner->graph, node->inputs[1])->constant;
+        p.k = p.w->dims[0];
+        p.n = p.w->dims[1];
+    } else {
+        OPF_TRY(opf_plan_place(planner, node->inputs[1], &p.b, error));
+        if (p.b.rank == 1)
+            insert_axis(&p.b, 1);
+        p.k = p.b.dims[p.b.rank - 2];
+        p.n = p.b.dims[p.b.rank - 1];
+    }
+    opf_place real;
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &real, error));
+    p.y = real;
+    if (p.a.rank == 1) {
+        insert_axis(&p.a, 0);
+        insert_axis(&p.y, p.y.rank - (p.w == NULL && planner->infos[node->inputs[1]].rank == 1 ? 0 : 1));
+    }
+    if (p.w == NULL && planner->infos[node->inputs[1]].rank == 1)
+        insert_axis(&p.y, p.y.rank);
+    p.m = p.a.dims[p.a.rank - 2];
+    return lower_product(planner, node, &p, lowered, error);
+}
+
+/* alpha*A'*B' + beta*C; only alpha 1, and beta 1 with C or no C, have a kernel: others run by reference. */
+static opf_status lower_gemm(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, bool *done, opf_error *error)
+{
+    bool        has_c   = node->n_own_inputs > 2 && node->inputs[2] != 0;
+    opf_lowered program = *lowered;
+    *done               = false;
+    if (opf_node_float(node, "alpha", 1) != 1 || (has_c && opf_node_float(node, "beta", 1) != 1) ||
+        !is_float_constant(planner, node->inputs[1], 2))
+        return OPF_OK;
+    product p    = {.w = opf_graph_value(planner->graph, node->inputs[1])->constant};
+    p.transposed = opf_node_int(node, "transB", 0) != 0;
+    p.k          = p.w->dims[p.transposed ? 1 : 0];
+    p.n          = p.w->dims[p.transposed ? 0 : 1];
+    if (has_c) {
+        const opf_const *c = opf_graph_value(planner->graph, node->inputs[2])->constant;
+        bool columns = c != NULL && (c->count == 1 || (c->count == (size_t)p.n && c->dims[c->rank - 1] == p.n));
+        if (columns) {
+            p.bias = c;
+        } else { /* the first step adds C, like a residual */
+            opf_program *q = &program.program;
+            if (q->n == OPF_PROGRAM_MAX || q->n_operands == OPF_PROGRAM_OPERANDS)
+                return OPF_OK;
+            memmove(&q->instr[1], &q->instr[0], q->n * sizeof *q->instr);
+            for (uint32_t i = 1; i <= q->n; i++)
+                for (int k = 0; k < 2; k++)
+                    if (q->instr[i].args[k] >= 0)
+                        q->instr[i].args[k]++;
+            program.operands[q->n_operands++] = node->inputs[2];
+            q->instr[0] = (opf_instr){.op = OPF_EW_ADD, .args = {0, (int16_t)-(int)q->n_operands}, .store = -1};
+            q->n++;
+        }
+    }
+    *done = true;
+    OPF_TRY(opf_plan_place(planner, node->inputs[0], &p.a, error));
+    if (opf_node_int(node, "transA", 0) != 0) {
+        opf_place a    = p.a;
+        p.a.dims[0]    = a.dims[1];
+        p.a.dims[1]    = a.dims[0];
+        p.a.strides[0] = a.strides[1];
+        p.a.strides[1] = a.strides[0];
+    }
+    p.m = p.a.dims[0];
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &p.y, error));
+    return lower_product(planner, node, &p, &program, error);
+}
+
+opf_status opf_lower_matmul(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(planner->graph, id);
+    opf_lowered     lowered;
+    if ((node->op != &opf_op_MatMul && node->op != &opf_op_Gemm) || node->prologue.n != 0 ||
+        planner->infos[node->inputs[0]].type != OPF_FLOAT || !opf_lower_steps(planner, node, &node->epilogue, &lowered))
+        return OPF_OK;
+    if (node->op == &opf_op_Gemm)
+        return lower_gemm(planner, node, &lowered, done, error);
+    /* A vector operand's axis is gone from the result: steps would not line up with rows and columns. */
+    if (lowered.program.n != 0 && (planner->infos[node->inputs[0]].rank == 1 || planner->infos[node->inputs[1]].rank == 1))
+        return OPF_OK;
+    *done = true;
+    return lower_matmul(planner, node, &lowered, error);
+}

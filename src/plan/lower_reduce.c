@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ReduceMean and ReduceSum over trailing axes of rows, or over the pixels of channels-last images; ReduceMax over rows. */
+#include "plan/planner.h"
+
+#include <string.h>
+
+typedef struct {
+    bool      max, pixels;
+    size_t    outer, n, channels; /* rows of n; or images of n pixels with channels */
+    opf_ref   x, y;
+    ptrdiff_t x_outer, x_n;
+    float     scale;
+} reduce_args;
+
+static void run_reduce(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+{
+    const reduce_args *r = args;
+    size_t             step = r->pixels ? r->channels : 1;
+    (void)scratch;
+    for (size_t i = begin; i < end; i++) {
+        const float *x = (const float *)opf_ref_data(env, r->x) + (ptrdiff_t)i * r->x_outer;
+        float       *y = (float *)opf_ref_data(env, r->y) + i * step;
+        if (r->pixels)
+            env->kern->pixel_sum(x, r->x_n, r->n, r->scale, y, r->channels);
+        else
+            *y = r->max ? env->kern->reduce_max(x, r->n) : env->kern->reduce_sum(x, r->n) * r->scale;
+    }
+}
+
+/* The reduced axes as a mask; false: unknown at plan time. */
+static bool read_axes(const opf_planner *planner, const opf_node *node, int32_t rank, bool *reduced)
+{
+    memset(reduced, 0, OPF_MAX_RANK * sizeof *reduced);
+    const opf_info *axes = node->n_own_inputs > 1 && node->inputs[1] != 0 ? &planner->infos[node->inputs[1]] : NULL;
+    if (axes != NULL && !opf_info_is_known(axes))
+        return false;
+    if (axes == NULL || axes->n_values == 0) {
+        for (int32_t i = 0; i < rank; i++)
+            reduced[i] = opf_node_int(node, "noop_with_empty_axes", 0) == 0;
+        return true;
+    }
+    for (int32_t i = 0; i < axes->n_values; i++)
+        reduced[axes->values[i].n < 0 ? axes->values[i].n + rank : axes->values[i].n] = true;
+    return true;
+}
+
+opf_status opf_lower_reduce(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(planner->graph, id);
+    bool            reduced[OPF_MAX_RANK];
+    if ((node->op != &opf_op_ReduceMean && node->op != &opf_op_ReduceSum && node->op != &opf_op_ReduceMax) || node->prologue.n != 0 ||
+        node->epilogue.n != 0 || planner->infos[node->inputs[0]].type != OPF_FLOAT)
+        return OPF_OK;
+    reduce_args r = {.max = node->op == &opf_op_ReduceMax};
+    opf_place   x, y;
+    OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
+    if (opf_place_elements(&x) == 0 || x.rank == 0 || !read_axes(planner, node, x.rank, reduced))
+        return OPF_OK;
+    int32_t first = x.rank;
+    while (first > 0 && reduced[first - 1])
+        first--;
+    bool    rows = first < x.rank, images = x.rank > 2 && !reduced[0] && !reduced[1] && first == 2 && x.strides[1] == 1 && !r.max;
+    int64_t outer, n;
+    for (int32_t i = 0; i < first; i++)
+        rows = rows && !reduced[i];
+    if (!rows || !opf_place_linear(&x, first, x.rank - 1, &n))
+        return OPF_OK;
+    r.n = 1;
+    for (int32_t i = first; i < x.rank; i++)
+        r.n *= (size_t)x.dims[i];
+    r.pixels = images && r.n > 1 && n != 1;
+    if (r.pixels)
+        outer = x.strides[0];
+    else if ((n != 1 && r.n != 1) || !opf_place_linear(&x, 0, first - 1, &outer))
+        return OPF_OK;
+    *done = true;
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &y, error));
+    r.channels = r.pixels ? (size_t)x.dims[1] : 1;
+    r.outer    = r.pixels ? (size_t)x.dims[0] : opf_place_elements(&x) / r.n;
+    r.x        = opf_place_ref(&x);
+    r.y        = opf_place_ref(&y);
+    r.x_outer  = (ptrdiff_t)outer;
+    r.x_n      = (ptrdiff_t)n;
+    r.scale    = node->op == &opf_op_ReduceMean ? 1.0f / (float)r.n : 1.0f;
+    reduce_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
+    OPF_OOM_IF(error, kept == NULL);
+    opf_plan_step step = {.kernel = r.pixels ? "pixel_sum_f32" : r.max ? "reduce_max_f32" : "reduce_sum_f32",
+                          .run    = run_reduce,
+                          .args   = kept,
+                          .units  = r.outer,
+                          .flops  = (double)opf_place_elements(&x)};
+    OPF_TRY(opf_plan_add_step(planner, &step, error));
+    opf_plan_reads(planner, &x);
+    opf_plan_writes(planner, &y);
+    return OPF_OK;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/planner.h"
+
+#include <string.h>
+
+void opf_place_set_dense(opf_place *place, const int32_t *order)
+{
+    int64_t stride = 1;
+    for (int32_t i = place->rank; i-- > 0;) {
+        int32_t axis         = order != NULL ? order[i] : i;
+        place->strides[axis] = stride;
+        stride *= place->dims[axis] == 0 ? 1 : place->dims[axis];
+    }
+}
+
+bool opf_place_is_row_major(const opf_place *place)
+{
+    int64_t stride = 1;
+    for (int32_t i = place->rank; i-- > 0;) {
+        if (place->dims[i] == 0)
+            return true;
+        if (place->dims[i] != 1 && place->strides[i] != stride)
+            return false;
+        stride *= place->dims[i];
+    }
+    return true;
+}
+
+size_t opf_place_elements(const opf_place *place)
+{
+    size_t count = 1;
+    for (int32_t i = 0; i < place->rank; i++)
+        count *= (size_t)place->dims[i];
+    return count;
+}
+
+void opf_place_order(const opf_place *place, int32_t *order)
+{
+    for (int32_t i = 0; i < place->rank; i++) {
+        int32_t at = i; /* insertion sort, stable: equal strides (axes of size 1) keep their order */
+        while (at > 0 && place->strides[order[at - 1]] < place->strides[i] && place->dims[order[at - 1]] != 1 && place->dims[i] != 1) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = i;
+    }
+}
+
+opf_place opf_place_broadcast(const opf_place *place, int32_t rank, const int64_t *dims)
+{
+    opf_place result = *place;
+    result.rank      = rank;
+    for (int32_t i = 0; i < rank; i++) {
+        int32_t own       = i - (rank - place->rank);
+        result.dims[i]    = dims[i];
+        result.strides[i] = own < 0 || (place->dims[own] == 1 && dims[i] != 1) ? 0 : place->strides[own];
+    }
+    return result;
+}
+
+bool opf_place_linear(const opf_place *place, int32_t first, int32_t last, int64_t *stride)
+{
+    int64_t expected = 0;
+    bool    any      = false;
+    *stride          = 0;
+    for (int32_t i = last; i >= first; i--) {
+        if (place->dims[i] == 1)
+            continue;
+        if (!any)
+            *stride = place->strides[i];
+        else if (place->strides[i] != expected)
+            return false;
+        any      = true;
+        expected = place->strides[i] * place->dims[i];
+    }
+    return true;
+}
+
+/* Both shapes are cut into the shortest runs of axes with equal products; each run must be linear. */
+bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims, opf_place *reshaped)
+{
+    opf_place result = *place;
+    result.rank      = rank;
+    memcpy(result.dims, dims, (size_t)rank * sizeof *dims);
+    if (opf_place_elements(place) == 0) {
+        opf_place_set_dense(&result, NULL);
+        *reshaped = result;
+        return true;
+    }
+    int32_t i = 0, j = 0;
+    while (i < place->rank || j < rank) {
+        int32_t i0 = i, j0 = j;
+        int64_t a = i < place->rank ? place->dims[i++] : 1, b = j < rank ? dims[j++] : 1;
+        while (a != b) {
+            if (a < b)
+                a *= place->dims[i++];
+            else
+                b *= dims[j++];
+        }
+        int64_t stride;
+        if (!opf_place_linear(place, i0, i - 1, &stride))
+            return false;
+        for (int32_t k = j - 1; k >= j0; k--) {
+            result.strides[k] = stride;
+            stride *= dims[k];
+        }
+    }
+    *reshaped = result;
+    return true;
+}
+
+/* ---- placing ---- */
+
+static opf_status add_buffer(opf_planner *planner, opf_buffer buffer, uint32_t *id, opf_error *error)
+{
+    opf_plan *plan = planner->plan;
+    buffer.first   = UINT32_MAX;
+    buffer.last    = 0;
+    OPF_OOM_IF(error, !OPF_PUSH(planner->arena, plan->buffers, plan->n_buffers, plan->buffers_capacity, buffer));
+    *id = plan->n_buffers - 1;
+    return OPF_OK;
+}
+
+opf_status opf_plan_constant(opf_planner *planner, const void *data, size_t bytes, uint32_t *buffer, opf_error *error)
+{
+    return add_buffer(planner, (opf_buffer){.kind = OPF_BUFFER_CONST, .bytes = bytes, .data = data}, buffer, error);
+}
+
+bool opf_info_is_known(const opf_info *info)
+{
+    if (info->n_values < 0)
+        return false;
+    for (int32_t i = 0; i < info->n_values; i++)
+        if (!opf_dim_is_number(info->values[i]))
+            return false;
+    return true;
+}
+
+static opf_status place_dims(const opf_info *info, opf_place *place, opf_error *error)
+{
+    OPF_FAIL_IF(error, info->rank < 0 || info->rank > OPF_MAX_RANK, OPF_INTERNAL, "rank %d of a planned value", info->rank);
+    place->type = info->type;
+    place->rank = info->rank;
+    for (int32_t i = 0; i < info->rank; i++)
+        place->dims[i] = info->dims[i].n;
+    return OPF_OK;
+}
+
+opf_status opf_plan_place(opf_planner *planner, opf_value_id value, opf_place *place, opf_error *error)
+{
+    if (planner->places[value].buffer != 0) {
+        *place = planner->places[value];
+        return OPF_OK;
+    }
+    const opf_const *constant = opf_graph_value(planner->graph, value)->constant;
+    const opf_info  *info     = &planner->infos[value];
+    opf_place        fresh    = {0};
+    OPF_TRY(place_dims(info, &fresh, error));
+    opf_place_set_dense(&fresh, NULL);
+    if (constant != NULL) {
+        const void *data = opf_weights_plain(planner->options->weights, constant);
+        OPF_OOM_IF(error, data == NULL);
+        OPF_TRY(opf_plan_constant(planner, data, opf_const_size(constant), &fresh.buffer, error));
+    } else if (opf_info_is_known(info)) {
+        size_t size = opf_type_size(info->type);
+        void  *data = opf_arena_alloc_n(planner->arena, size, (size_t)info->n_values);
+        OPF_OOM_IF(error, data == NULL);
+        for (int32_t i = 0; i < info->n_values; i++)
+            if (opf_types_have(OPF_TYPES_FLOAT, info->type))
+                opf_store_f64(info->type, data, (size_t)i, (double)info->values[i].n);
+            else
+                opf_store_i64(info->type, data, (size_t)i, info->values[i].n);
+        OPF_TRY(opf_plan_constant(planner, data, size * (size_t)info->n_values, &fresh.buffer, error));
+    } else {
+        return opf_fail(error, OPF_INTERNAL, "value %s is read before it is placed", opf_graph_value(planner->graph, value)->name);
+    }
+    planner->places[value] = fresh;
+    *place                 = fresh;
+    return OPF_OK;
+}
+
+opf_status opf_plan_alloc_temporary(opf_planner *planner, opf_type type, int32_t rank, const int64_t *dims, const int32_t *order,
+                                    opf_place *place, opf_error *error)
+{
+    opf_place fresh = {.type = type, .rank = rank};
+    if (rank != 0)
+        memcpy(fresh.dims, dims, (size_t)rank * sizeof *dims);
+    opf_place_set_dense(&fresh, order);
+    size_t bytes;
+    OPF_FAIL_IF(error, !opf_type_bytes(type, opf_place_elements(&fresh), &bytes), OPF_LIMIT, "a tensor of type %s is too large",
+                opf_type_name(type));
+    OPF_FAIL_IF(error, bytes > (uint64_t)planner->options->limits->tensor_bytes, OPF_LIMIT,
+                "a tensor needs %zu bytes, more than the limit tensor-bytes", bytes);
+    OPF_TRY(add_buffer(planner, (opf_buffer){.kind = OPF_BUFFER_ARENA, .bytes = bytes}, &fresh.buffer, error));
+    *place = fresh;
+    return OPF_OK;
+}
+
+opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error)
+{
+    opf_place fresh = {0};
+    OPF_TRY(place_dims(&planner->infos[value], &fresh, error));
+    OPF_TRY(opf_plan_alloc_temporary(planner, fresh.type, fresh.rank, fresh.dims, order, &fresh, error));
+    /* A graph output is written where the caller wants it, when the layout is the caller's. */
+    uint32_t output = planner->output_of[value];
+    if (output != 0 && opf_place_is_row_major(&fresh)) {
+        opf_buffer *buffer         = &planner->plan->buffers[fresh.buffer];
+        buffer->kind               = OPF_BUFFER_OUTPUT;
+        buffer->index              = output - 1;
+        planner->output_of[value]  = 0;
+    }
+    planner->places[value] = fresh;
+    *place                 = fresh;
+    return OPF_OK;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the lowerings share while a plan is made: places of values, buffers, and the step list. */
+#ifndef OPF_PLAN_PLANNER_H
+#define OPF_PLAN_PLANNER_H
+
+#include "plan/plan.h"
+
+typedef struct opf_planner {
+    opf_plan               *plan;
+    const opf_graph        *graph;
+    const opf_plan_options *options;
+    opf_arena              *arena; /* the plan's */
+    opf_info               *infos; /* by value, numeric */
+    opf_place              *places; /* by value; buffer 0: not placed yet */
+    uint32_t               *output_of; /* by value: 1 + number of the graph output whose buffer it may be written to */
+    opf_node_id             node; /* being lowered */
+} opf_planner;
+
+/* Lowers one node to steps or views. *done false (and nothing changed): this lowering does not apply. */
+typedef opf_status (*opf_lower_fn)(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+
+/* ---- places ---- */
+
+/* The place of an input of the node being lowered: constants and known values are placed on demand. Never for value 0. */
+opf_status opf_plan_place(opf_planner *planner, opf_value_id value, opf_place *place, opf_error *error);
+/* A new dense buffer for value; order lists its axes from the slowest to the fastest, NULL is row-major. */
+opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+/* The same for a temporary that is no value. */
+opf_status opf_plan_alloc_temporary(opf_planner *planner, opf_type type, int32_t rank, const int64_t *dims, const int32_t *order,
+                                    opf_place *place, opf_error *error);
+/* Floats that plans hold themselves: zero rows, known values. */
+opf_status opf_plan_constant(opf_planner *planner, const void *data, size_t bytes, uint32_t *buffer, opf_error *error);
+
+void opf_place_set_dense(opf_place *place, const int32_t *order);
+bool opf_place_is_row_major(const opf_place *place);
+/* Axes from the slowest to the fastest by stride. */
+void opf_place_order(const opf_place *place, int32_t *order);
+/* Seen as broadcast to rank and dims: it must fit. */
+opf_place opf_place_broadcast(const opf_place *place, int32_t rank, const int64_t *dims);
+/* Axes [first, last] walked row-major have one stride (0 when they broadcast); false if not. Axes of size 1 do not count. */
+bool opf_place_linear(const opf_place *place, int32_t first, int32_t last, int64_t *stride);
+/* The same elements under other dims, when strides allow that without a copy. */
+bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims, opf_place *reshaped);
+
+static inline opf_ref opf_place_ref(const opf_place *place)
+{
+    return (opf_ref){place->buffer, place->offset * (int64_t)opf_type_size(place->type)};
+}
+
+/* ---- steps ---- */
+
+/* Appends a step for the node being lowered; then name what it reads and writes. */
+opf_status opf_plan_add_step(opf_planner *planner, const opf_plan_step *step, opf_error *error);
+void opf_plan_reads(opf_planner *planner, const opf_place *place);
+void opf_plan_writes(opf_planner *planner, const opf_place *place);
+/* The latest step may write `dst` over `src`: both have the same strides and are walked in the same order. */
+void opf_plan_may_share(opf_planner *planner, const opf_place *dst, const opf_place *src);
+
+/* Copies src to dst (equal dims, any strides, equal type): a step. */
+opf_status opf_plan_copy(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, opf_error *error);
+/* Several at once, as one step. */
+opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, opf_error *error);
+/* place itself when it is dense in that order, else a copy that is. */
+opf_status opf_plan_dense(opf_planner *planner, opf_place *place, const int32_t *order, opf_error *error);
+
+bool opf_info_is_known(const opf_info *info); /* all its elements are numbers */
+
+/* ---- the lowerings ---- */
+
+extern opf_status opf_lower_view(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_conv(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_matmul(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_rows(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_pool(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_reduce(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_concat(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_gather(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_reference(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+
+/* After all steps: arena offsets by liveness. */
+opf_status opf_plan_memory(opf_planner *planner, opf_error *error);
+
+#endif

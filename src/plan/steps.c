@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/steps.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- operators to instructions ---- */
+
+/* Operators whose kernel takes their inputs as they stand, and up to two attributes as parameters. */
+static const struct {
+    const opf_op *op;
+    opf_ew        ew;
+    struct {
+        const char *attr;
+        float       value; /* default */
+    } params[2];
+} direct[] = {
+    {&opf_op_Add, OPF_EW_ADD, {{0}}},
+    {&opf_op_Sub, OPF_EW_SUB, {{0}}},
+    {&opf_op_Mul, OPF_EW_MUL, {{0}}},
+    {&opf_op_Div, OPF_EW_DIV, {{0}}},
+    {&opf_op_Min, OPF_EW_MIN, {{0}}},
+    {&opf_op_Max, OPF_EW_MAX, {{0}}},
+    {&opf_op_Sum, OPF_EW_ADD, {{0}}},
+    {&opf_op_Pow, OPF_EW_POW, {{0}}},
+    {&opf_op_Relu, OPF_EW_RELU, {{0}}},
+    {&opf_op_LeakyRelu, OPF_EW_LEAKY, {{"alpha", 0.01f}}},
+    {&opf_op_PRelu, OPF_EW_PRELU, {{0}}},
+    {&opf_op_Sigmoid, OPF_EW_SIGMOID, {{0}}},
+    {&opf_op_Tanh, OPF_EW_TANH, {{0}}},
+    {&opf_op_Erf, OPF_EW_ERF, {{0}}},
+    {&opf_op_Exp, OPF_EW_EXP, {{0}}},
+    {&opf_op_Log, OPF_EW_LOG, {{0}}},
+    {&opf_op_Sqrt, OPF_EW_SQRT, {{0}}},
+    {&opf_op_Abs, OPF_EW_ABS, {{0}}},
+    {&opf_op_Neg, OPF_EW_NEG, {{0}}},
+    {&opf_op_Reciprocal, OPF_EW_RECIPROCAL, {{0}}},
+    {&opf_op_Floor, OPF_EW_FLOOR, {{0}}},
+    {&opf_op_Ceil, OPF_EW_CEIL, {{0}}},
+    {&opf_op_Round, OPF_EW_ROUND, {{0}}},
+    {&opf_op_Sign, OPF_EW_SIGN, {{0}}},
+    {&opf_op_Swish, OPF_EW_SWISH, {{"alpha", 1.0f}}},
+    {&opf_op_HardSigmoid, OPF_EW_HARD_SIGMOID, {{"alpha", 0.2f}, {"beta", 0.5f}}},
+    {&opf_op_HardSwish, OPF_EW_HARD_SWISH, {{0}}},
+    {&opf_op_Softplus, OPF_EW_SOFTPLUS, {{0}}},
+    {&opf_op_Softsign, OPF_EW_SOFTSIGN, {{0}}},
+    {&opf_op_Mish, OPF_EW_MISH, {{0}}},
+    {&opf_op_Elu, OPF_EW_ELU, {{"alpha", 1.0f}}},
+    {&opf_op_Selu, OPF_EW_SELU, {{"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f}}},
+    {&opf_op_ThresholdedRelu, OPF_EW_THRESHOLDED_RELU, {{"alpha", 1.0f}}},
+    {&opf_op_Sin, OPF_EW_SIN, {{0}}},
+    {&opf_op_Cos, OPF_EW_COS, {{0}}},
+};
+
+typedef struct {
+    const opf_planner *planner;
+    opf_lowered       *lowered;
+    bool               failed;
+} builder;
+
+static int16_t emit(builder *b, opf_ew op, int16_t a0, int16_t a1, float p0, float p1)
+{
+    opf_program *program = &b->lowered->program;
+    if (program->n == OPF_PROGRAM_MAX) {
+        b->failed = true;
+        return 0;
+    }
+    program->instr[program->n++] = (opf_instr){.op = op, .args = {a0, a1}, .params = {p0, p1}, .store = -1};
+    return (int16_t)program->n;
+}
+
+/* The argument number of a value: one operand a value. */
+static int16_t operand(builder *b, opf_value_id value)
+{
+    opf_program *program = &b->lowered->program;
+    for (uint32_t i = 0; i < program->n_operands; i++)
+        if (b->lowered->operands[i] == value)
+            return (int16_t)(-1 - (int)i);
+    if (program->n_operands == OPF_PROGRAM_OPERANDS || b->planner->infos[value].type != OPF_FLOAT) {
+        b->failed = true;
+        return 0;
+    }
+    b->lowered->operands[program->n_operands++] = value;
+    return (int16_t)-(int)program->n_operands;
+}
+
+/* One argument of an operator being lowered: already computed, or a value, or absent. */
+typedef struct {
+    bool         present;
+    int16_t      arg;
+    opf_value_id value; /* not 0: load it when used */
+} source;
+
+static int16_t use(builder *b, source s)
+{
+    return s.value != 0 ? operand(b, s.value) : s.arg;
+}
+
+static bool scalar_of(const builder *b, source s, float *x)
+{
+    double number;
+    if (s.value == 0 || !opf_graph_scalar(b->planner->graph, s.value, &number))
+        return false;
+    *x = (float)number;
+    return true;
+}
+
+/* min(max(x, lo), hi), with bounds that may be absent or computed. */
+static int16_t emit_clip(builder *b, const source *s, uint32_t n)
+{
+    int16_t x  = use(b, s[0]);
+    float   lo = -INFINITY, hi = INFINITY;
+    bool    has_lo = n > 1 && s[1].present, has_hi = n > 2 && s[2].present;
+    if ((!has_lo || scalar_of(b, s[1], &lo)) && (!has_hi || scalar_of(b, s[2], &hi)) && !isnan(lo) && !isnan(hi))
+        return emit(b, OPF_EW_CLIP, x, 0, lo, hi);
+    if (has_lo)
+        x = emit(b, OPF_EW_MAX, x, use(b, s[1]), 0, 0);
+    if (has_hi)
+        x = emit(b, OPF_EW_MIN, x, use(b, s[2]), 0, 0);
+    return x;
+}
+
+/* The operator on its sources; the result's argument number. Fails the builder when there is no kernel. */
+static int16_t emit_op(builder *b, const opf_op *op, const opf_attr *attrs, uint32_t n_attrs, const source *s, uint32_t n)
+{
+    float exponent;
+    if (op == &opf_op_Identity || op == &opf_op_Dropout)
+        return emit(b, OPF_EW_COPY, use(b, s[0]), 0, 0, 0);
+    if (op == &opf_op_Clip)
+        return emit_clip(b, s, n);
+    if (op == &opf_op_Gelu) {
+        const opf_attr *attr = opf_attrs_find(attrs, n_attrs, "approximate");
+        bool            tanh = attr != NULL && attr->s != NULL && strcmp(attr->s, "tanh") == 0;
+        return emit(b, tanh ? OPF_EW_GELU_TANH : OPF_EW_GELU, use(b, s[0]), 0, 0, 0);
+    }
+    if (op == &opf_op_Pow && n == 2 && scalar_of(b, s[1], &exponent)) {
+        if (exponent == 2.0f)
+            return emit(b, OPF_EW_SQUARE, use(b, s[0]), 0, 0, 0);
+        if (exponent == 0.5f)
+            return emit(b, OPF_EW_SQRT, use(b, s[0]), 0, 0, 0);
+    }
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
+        if (direct[i].op != op)
+            continue;
+        float params[2] = {0, 0};
+        for (int k = 0; k < 2; k++)
+            if (direct[i].params[k].attr != NULL) {
+                const opf_attr *attr = opf_attrs_find(attrs, n_attrs, direct[i].params[k].attr);
+                params[k]            = attr != NULL ? attr->f : direct[i].params[k].value;
+            }
+        if (n == 1 && (op == &opf_op_Sum || op == &opf_op_Min || op == &opf_op_Max))
+            return emit(b, OPF_EW_COPY, use(b, s[0]), 0, 0, 0);
+        int16_t result = use(b, s[0]);
+        if (n == 1)
+            return emit(b, direct[i].ew, result, 0, params[0], params[1]);
+        for (uint32_t k = 1; k < n; k++) /* Sum, Min and Max take any number */
+            result = emit(b, direct[i].ew, result, use(b, s[k]), params[0], params[1]);
+        return result;
+    }
+    b->failed = true;
+    return 0;
+}
+
+/* ---- steps ---- */
+
+static void emit_steps(builder *b, const opf_node *node, const opf_steps *steps, int16_t anchor)
+{
+    int16_t results[OPF_PROGRAM_MAX];
+    if (steps->n > OPF_PROGRAM_MAX) {
+        b->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < steps->n && !b->failed; i++) {
+        const opf_step *step = &steps->list[i];
+        source          s[OPF_STEP_ARGS];
+        if (step->type != OPF_FLOAT) {
+            b->failed = true;
+            return;
+        }
+        for (uint32_t k = 0; k < step->n_args; k++) {
+            opf_arg arg = step->args[k];
+            s[k]        = (source){.present = arg.kind != OPF_ARG_NONE,
+                                   .arg     = arg.kind == OPF_ARG_STEP ? results[arg.index] : anchor,
+                                   .value   = arg.kind == OPF_ARG_INPUT ? node->inputs[arg.index] : 0};
+        }
+        results[i] = emit_op(b, step->op, step->attrs, step->n_attrs, s, step->n_args);
+        if (b->failed || step->output < 0)
+            continue;
+        opf_program *program = &b->lowered->program;
+        if (program->n_stores == OPF_PROGRAM_OPERANDS || program->instr[results[i] - 1].store >= 0) {
+            b->failed = true;
+            return;
+        }
+        program->instr[results[i] - 1].store        = (int16_t)program->n_stores;
+        b->lowered->stores[program->n_stores++] = node->outputs[step->output];
+    }
+    /* The last step is the result: the program ends with it. */
+    if (!b->failed && steps->n != 0 && results[steps->n - 1] != (int16_t)b->lowered->program.n)
+        (void)emit(b, OPF_EW_COPY, results[steps->n - 1], 0, 0, 0);
+}
+
+bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered)
+{
+    *lowered  = (opf_lowered){0};
+    builder b = {.planner = planner, .lowered = lowered};
+    emit_steps(&b, node, steps, 0);
+    return !b.failed;
+}
+
+bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered)
+{
+    *lowered  = (opf_lowered){0};
+    builder b = {.planner = planner, .lowered = lowered};
+    source  s[OPF_PROGRAM_OPERANDS];
+    if (node->n_own_inputs > OPF_PROGRAM_OPERANDS || node->prologue.n != 0)
+        return false;
+    for (uint32_t i = 0; i < node->n_own_inputs; i++)
+        s[i] = (source){.present = node->inputs[i] != 0, .value = node->inputs[i]};
+    /* A region is an Identity with steps: they read its operand directly. */
+    bool    region = node->op == &opf_op_Identity && node->epilogue.n != 0;
+    int16_t anchor = region ? operand(&b, node->inputs[0]) : emit_op(&b, node->op, node->attrs, node->n_attrs, s, node->n_own_inputs);
+    if (!b.failed)
+        emit_steps(&b, node, &node->epilogue, anchor);
+    return !b.failed;
+}
+
+/* ---- binding ---- */
+
+static bool split_strides(const opf_place *place, opf_split split, ptrdiff_t *outer, ptrdiff_t *row, ptrdiff_t *col)
+{
+    int64_t o = 0, r = 0;
+    if (!opf_place_linear(place, split.outer_first, split.outer_last, &o) ||
+        !opf_place_linear(place, split.row_first, split.row_last, &r))
+        return false;
+    *outer = (ptrdiff_t)o;
+    *row   = (ptrdiff_t)r;
+    *col   = split.col < 0 || place->dims[split.col] == 1 ? 0 : (ptrdiff_t)place->strides[split.col];
+    return true;
+}
+
+opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_place *result, opf_split split, opf_bound *bound,
+                    opf_place *touched_operands, opf_place *touched_stores, opf_error *error)
+{
+    int32_t order[OPF_MAX_RANK];
+    opf_place_order(result, order);
+    bound->program = lowered->program;
+    for (uint32_t i = 0; i < lowered->program.n_operands; i++) {
+        opf_place place;
+        OPF_TRY(opf_plan_place(planner, lowered->operands[i], &place, error));
+        touched_operands[i] = place;
+        place               = opf_place_broadcast(&place, result->rank, result->dims);
+        if (!split_strides(&place, split, &bound->operand_outer[i], &bound->operand_row[i], &bound->operand_col[i])) {
+            opf_place dense;
+            OPF_TRY(opf_plan_alloc_temporary(planner, place.type, place.rank, place.dims, order, &dense, error));
+            OPF_TRY(opf_plan_copy(planner, "copy_operand", &place, &dense, error));
+            touched_operands[i] = dense;
+            place               = dense;
+            OPF_FAIL_IF(error, !split_strides(&place, split, &bound->operand_outer[i], &bound->operand_row[i], &bound->operand_col[i]),
+                        OPF_INTERNAL, "an operand cannot be split");
+        }
+        bound->operands[i] = opf_place_ref(&place);
+    }
+    for (uint32_t i = 0; i < lowered->program.n_stores; i++) {
+        opf_place place;
+        OPF_TRY(opf_plan_alloc(planner, lowered->stores[i], order, &place, error));
+        touched_stores[i] = place;
+        OPF_FAIL_IF(error, !split_strides(&place, split, &bound->store_outer[i], &bound->store_row[i], &bound->store_col[i]), OPF_INTERNAL,
+                    "a stored step cannot be split");
+        bound->stores[i] = opf_place_ref(&place);
+    }
+    return OPF_OK;
+}
+
+void opf_bound_touch(opf_planner *planner, const opf_bound *bound, const opf_place *operands, const opf_place *stores)
+{
+    for (uint32_t i = 0; i < bound->program.n_operands; i++)
+        opf_plan_reads(planner, &operands[i]);
+    for (uint32_t i = 0; i < bound->program.n_stores; i++)
+        opf_plan_writes(planner, &stores[i]);
+}
+
+void opf_bound_at(const opf_run_env *env, const opf_bound *bound, size_t outer, size_t row, size_t col, opf_operand *operands,
+                  opf_store *stores)
+{
+    for (uint32_t i = 0; i < bound->program.n_operands; i++) {
+        const float *data = opf_ref_data(env, bound->operands[i]);
+        operands[i] = (opf_operand){data + (ptrdiff_t)outer * bound->operand_outer[i] + (ptrdiff_t)row * bound->operand_row[i] +
+                                        (ptrdiff_t)col * bound->operand_col[i],
+                                    bound->operand_row[i], bound->operand_col[i]};
+    }
+    for (uint32_t i = 0; i < bound->program.n_stores; i++) {
+        float *data = opf_ref_data(env, bound->stores[i]);
+        stores[i]   = (opf_store){data + (ptrdiff_t)outer * bound->store_outer[i] + (ptrdiff_t)row * bound->store_row[i] +
+                                      (ptrdiff_t)col * bound->store_col[i],
+                                  bound->store_row[i], bound->store_col[i]};
+    }
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of a node, lowered to a kernel program whose operands are bound to the rows and columns of an anchor's result. */
+#ifndef OPF_PLAN_STEPS_H
+#define OPF_PLAN_STEPS_H
+
+#include "plan/planner.h"
+
+/* Instructions with operands and stores still as values. */
+typedef struct opf_lowered {
+    opf_program  program;
+    opf_value_id operands[OPF_PROGRAM_OPERANDS];
+    opf_value_id stores[OPF_PROGRAM_OPERANDS];
+} opf_lowered;
+
+/* Whether every step has a kernel on floats, and if so the program; arg 0 is the anchor's result. False: it has none. */
+bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered);
+/* A whole elementwise node: its operator on its own inputs (all are operands), then its epilogue. */
+bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered);
+
+/* A program bound to a result seen as outer x rows x cols. Strides in floats. */
+typedef struct opf_bound {
+    opf_program program;
+    opf_ref     operands[OPF_PROGRAM_OPERANDS];
+    ptrdiff_t   operand_outer[OPF_PROGRAM_OPERANDS], operand_row[OPF_PROGRAM_OPERANDS], operand_col[OPF_PROGRAM_OPERANDS];
+    opf_ref     stores[OPF_PROGRAM_OPERANDS];
+    ptrdiff_t   store_outer[OPF_PROGRAM_OPERANDS], store_row[OPF_PROGRAM_OPERANDS], store_col[OPF_PROGRAM_OPERANDS];
+} opf_bound;
+
+/* How a result's axes are split: outer [0, first_row), rows [first_row, last_row], cols the axis `col`; outer axes must be
+   linear too. rank 0 results have one row and one column. */
+typedef struct opf_split {
+    int32_t outer_first, outer_last; /* first > last: none */
+    int32_t row_first, row_last;
+    int32_t col; /* -1: none */
+} opf_split;
+
+/* Binds operands by broadcasting them to result; what does not split is copied to a layout that does. Stores get dense
+   buffers in the result's order. Reads and writes are named by opf_bound_touch after the step was added. */
+opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_place *result, opf_split split, opf_bound *bound,
+                    opf_place *touched_operands, opf_place *touched_stores, opf_error *error);
+void opf_bound_touch(opf_planner *planner, const opf_bound *bound, const opf_place *operands, const opf_place *stores);
+
+/* Pointers for the tile that starts at (outer, row, col). */
+void opf_bound_at(const opf_run_env *env, const opf_bound *bound, size_t outer, size_t row, size_t col, opf_operand *operands,
+                  opf_store *stores);
+
+#endif

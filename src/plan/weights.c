@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/weights.h"
+
+#include "base/map.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct {
+    void  *data;
+    size_t bytes;
+} packed;
+
+struct opf_weights {
+    opf_heap       *heap;
+    opf_arena       arena;
+    pthread_mutex_t lock;
+    opf_map         index; /* key to packed[] */
+    packed         *list;
+    uint32_t        n, capacity;
+    size_t          bytes;
+};
+
+opf_weights *opf_weights_create(opf_heap *heap)
+{
+    opf_weights *weights = opf_heap_alloc(heap, sizeof *weights);
+    if (weights == NULL)
+        return NULL;
+    *weights = (opf_weights){.heap = heap};
+    opf_arena_init(&weights->arena, heap);
+    opf_map_init(&weights->index, &weights->arena);
+    if (pthread_mutex_init(&weights->lock, NULL) != 0) {
+        opf_heap_free(heap, weights, sizeof *weights);
+        return NULL;
+    }
+    return weights;
+}
+
+void opf_weights_destroy(opf_weights **weights)
+{
+    opf_weights *w = *weights;
+    if (w == NULL)
+        return;
+    for (uint32_t i = 0; i < w->n; i++)
+        opf_heap_free(w->heap, w->list[i].data, w->list[i].bytes);
+    opf_arena_fini(&w->arena);
+    (void)pthread_mutex_destroy(&w->lock);
+    opf_heap_free(w->heap, w, sizeof *w);
+    *weights = NULL;
+}
+
+size_t opf_weights_bytes(const opf_weights *weights)
+{
+    return weights->bytes;
+}
+
+/* Whole pages of a mapped weight that was packed: the kernel reads them again from the file if they are ever needed. */
+static void give_back(void *user, const opf_const *leaf)
+{
+    (void)user;
+    if (!leaf->mapped || leaf->kind != OPF_CONST_BYTES)
+        return;
+    uintptr_t page  = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = ((uintptr_t)leaf->data + page - 1) & ~(page - 1);
+    uintptr_t end   = ((uintptr_t)leaf->data + leaf->bytes) & ~(page - 1);
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+/* Under the lock. */
+static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_weight_format *format)
+{
+    const char *key = opf_arena_printf(&w->arena, "%u %s %lld %lld %lld %lld", c->id, format->name, (long long)format->numbers[0],
+                                       (long long)format->numbers[1], (long long)format->numbers[2], (long long)format->numbers[3]);
+    uint32_t    i;
+    if (key == NULL)
+        return NULL;
+    if (opf_map_get(&w->index, key, &i))
+        return w->list[i].data;
+    packed item = {.data = opf_heap_alloc(w->heap, format->bytes), .bytes = format->bytes};
+    if (item.data == NULL)
+        return NULL;
+    void *scratch = NULL;
+    if (format->scratch_bytes != 0)
+        scratch = opf_heap_alloc(w->heap, format->scratch_bytes);
+    if ((format->scratch_bytes != 0 && scratch == NULL) || !OPF_PUSH(&w->arena, w->list, w->n, w->capacity, item)) {
+        opf_heap_free(w->heap, scratch, format->scratch_bytes);
+        opf_heap_free(w->heap, item.data, item.bytes);
+        return NULL;
+    }
+    if (!opf_map_put(&w->index, key, w->n - 1)) {
+        opf_heap_free(w->heap, scratch, format->scratch_bytes);
+        return NULL; /* the item stays in the list and is freed with it */
+    }
+    format->build(c, format->numbers, item.data, scratch);
+    opf_heap_free(w->heap, scratch, format->scratch_bytes);
+    opf_const_leaves(c, give_back, NULL);
+    w->bytes += item.bytes;
+    return item.data;
+}
+
+const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
+{
+    (void)pthread_mutex_lock(&weights->lock);
+    const void *data = find_or_build(weights, c, format);
+    (void)pthread_mutex_unlock(&weights->lock);
+    return data;
+}
+
+static void build_plain(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
+{
+    (void)numbers;
+    (void)scratch;
+    opf_const_write(c, dst);
+}
+
+const void *opf_weights_plain(opf_weights *weights, const opf_const *c)
+{
+    size_t size = opf_type_size(c->type);
+    if (c->kind == OPF_CONST_BYTES && (uintptr_t)c->data % (size == 0 ? 1 : size) == 0)
+        return c->data;
+    opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .build = build_plain};
+    return opf_weights_get(weights, c, &format);
+}
+
+/* ---- formats ---- */
+
+static int64_t round_up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/* numbers: k, n, nr, transposed */
+static void build_panels(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
+{
+    int64_t k = numbers[0], n = numbers[1], nr = numbers[2];
+    float  *panel = dst, *rows = scratch;
+    for (int64_t n0 = 0; n0 < n; n0 += nr, panel += k * nr) {
+        int64_t cols = n - n0 < nr ? n - n0 : nr;
+        if (numbers[3] == 0 && cols == nr) {
+            opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, panel);
+            continue;
+        }
+        memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
+        if (numbers[3] == 0) {
+            opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, rows);
+            for (int64_t i = 0; i < k; i++)
+                memcpy(panel + i * nr, rows + i * cols, (size_t)cols * sizeof *panel);
+            continue;
+        }
+        opf_const_read_f32(c, (int64_t[]){n0, 0}, (int64_t[]){cols, k}, rows);
+        for (int64_t i0 = 0; i0 < k; i0 += 16) /* blocks, so that the writes of a panel stay in cache */
+            for (int64_t j = 0; j < cols; j++)
+                for (int64_t i = i0; i < k && i < i0 + 16; i++)
+                    panel[i * nr + j] = rows[j * k + i];
+    }
+}
+
+opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed)
+{
+    return (opf_weight_format){.name          = "panels",
+                               .numbers       = {k, n, nr, transposed},
+                               .bytes         = (size_t)(k * round_up(n, nr)) * sizeof(float),
+                               .build         = build_panels,
+                               .scratch_bytes = (size_t)(k * nr) * sizeof(float)};
+}
+
+/* numbers: o per group, c, taps, groups * 1000 + nr */
+static void build_conv(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
+{
+    int64_t o = numbers[0], c = numbers[1], taps = numbers[2], groups = numbers[3] / 1000, nr = numbers[3] % 1000;
+    float  *panel = dst, *filters = scratch;
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t o0 = 0; o0 < o; o0 += nr, panel += taps * c * nr) {
+            int64_t cols = o - o0 < nr ? o - o0 : nr, start[OPF_MAX_RANK] = {g * o + o0}, count[OPF_MAX_RANK] = {cols};
+            for (int32_t i = 1; i < w->rank; i++)
+                count[i] = w->dims[i];
+            opf_const_read_f32(w, start, count, filters);
+            memset(panel, 0, (size_t)(taps * c * nr) * sizeof *panel);
+            for (int64_t j = 0; j < cols; j++)
+                for (int64_t i = 0; i < c; i++)
+                    for (int64_t t = 0; t < taps; t++)
+                        panel[(t * c + i) * nr + j] = filters[(j * c + i) * taps + t];
+        }
+}
+
+opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr)
+{
+    return (opf_weight_format){.name          = "conv",
+                               .numbers       = {o / groups, c, taps, groups * 1000 + nr},
+                               .bytes         = (size_t)(groups * round_up(o / groups, nr) * c * taps) * sizeof(float),
+                               .build         = build_conv,
+                               .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
+}
+
+/* numbers: c, taps */
+static void build_depthwise(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
+{
+    int64_t c = numbers[0], taps = numbers[1], start[OPF_MAX_RANK] = {0};
+    float  *out = dst, *in = scratch;
+    opf_const_read_f32(w, start, w->dims, in);
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t i = 0; i < c; i++)
+            out[t * c + i] = in[i * taps + t];
+}
+
+opf_weight_format opf_format_depthwise(int64_t c, int64_t taps)
+{
+    size_t bytes = (size_t)(c * taps) * sizeof(float);
+    return (opf_weight_format){
+        .name = "depthwise", .numbers = {c, taps}, .bytes = bytes, .build = build_depthwise, .scratch_bytes = bytes};
+}
+
+/* numbers: n per group, groups, nr */
+static void build_vector(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
+{
+    (void)scratch;
+    int64_t n = numbers[0], groups = numbers[1], padded = round_up(n, numbers[2]);
+    float  *out = dst;
+    memset(out, 0, (size_t)(groups * padded) * sizeof *out);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t i = 0; i < n; i++)
+            out[g * padded + i] = (float)opf_const_f64_at(c, c->count == 1 ? 0 : (size_t)(g * n + i));
+}
+
+opf_weight_format opf_format_vector(int64_t n, int64_t groups, int64_t nr)
+{
+    return (opf_weight_format){.name    = "vector",
+                               .numbers = {n / groups, groups, nr},
+                               .bytes   = (size_t)(groups * round_up(n / groups, nr)) * sizeof(float),
+                               .build   = build_vector};
+}

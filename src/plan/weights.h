@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packed weights: belong to the model, built once under a lock, shared by plans, sessions and threads. The key is the
+ * constant, the format and the numbers that the format depends on.
+ */
+#ifndef OPF_PLAN_WEIGHTS_H
+#define OPF_PLAN_WEIGHTS_H
+
+#include "graph/constant.h"
+
+typedef struct opf_weights opf_weights;
+
+opf_weights *opf_weights_create(opf_heap *heap); /* NULL when memory is out */
+void opf_weights_destroy(opf_weights **weights);
+size_t opf_weights_bytes(const opf_weights *weights); /* packed so far */
+
+/* What a format needs besides the constant. */
+typedef struct opf_weight_format {
+    const char *name; /* "panels", "conv", … */
+    int64_t     numbers[4];
+    size_t      bytes;
+    void (*build)(const opf_const *c, const int64_t *numbers, void *dst, void *scratch);
+    size_t scratch_bytes;
+} opf_weight_format;
+
+/* The packed form, 64-byte aligned; NULL when memory is out. After building, mapped pages of the constant are given back. */
+const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
+
+/* The constant in its own type, dense: where it lies if its address suits its type, else a copy. NULL: no memory. */
+const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
+
+/* Formats. nr: columns of a panel. */
+/* Matrix [k, n] (or [n, k] when transposed) to panels [n/nr][k][nr], times alpha. */
+opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed);
+/* Filters [o, c, taps…] of one of `groups` groups each to panels [groups][o/groups/nr][taps*c][nr]. */
+opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr);
+/* Filters [c, 1, taps…] to [taps][c]. */
+opf_weight_format opf_format_depthwise(int64_t c, int64_t taps);
+/* A vector of n floats padded with zeros to a multiple of nr, per group. */
+opf_weight_format opf_format_vector(int64_t n, int64_t groups, int64_t nr);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simplify/simplify.h"
+
+#include "ops/infer.h"
+#include "simplify/passes.h"
+
+/* Every pass only removes work, so rounds end by themselves; the bound keeps a bad model from being slow. */
+enum { MAX_ROUNDS = 12 };
+
+bool opf_simplify_same_shape(const opf_info *a, const opf_info *b)
+{
+    if (a->rank < 0 || a->rank != b->rank)
+        return false;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (!opf_dim_equal(a->dims[i], b->dims[i]))
+            return false;
+    return true;
+}
+
+/* A constant that a body captures becomes a constant of the body: folding and fusion there can then see it. */
+static opf_status push_constants(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    for (uint32_t b = 0; b < node->n_bodies; b++) {
+        opf_graph *body = node->bodies[b];
+        for (uint32_t k = 0; k < node->n_captures && node->n_captures <= body->n_inputs; k++) {
+            const opf_value *outer = opf_graph_value(graph, node->inputs[node->n_inputs - node->n_captures + k]);
+            const opf_value_id inner = body->inputs[body->n_inputs - node->n_captures + k];
+            const opf_value *formal = opf_graph_value(body, inner);
+            if (outer->constant == NULL || formal->n_uses == 0 || opf_graph_is_output(body, inner))
+                continue;
+            const opf_value_id constant = opf_graph_add_constant(body, outer->name, outer->constant);
+            OPF_OOM_IF(error, constant == 0);
+            if (opf_graph_replace_uses(body, inner, constant))
+                *changed = true;
+        }
+    }
+    return OPF_OK;
+}
+
+static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed, opf_error *error)
+{
+    OPF_TRY(opf_fold_constants(graph, limits, heap, changed, error));
+    OPF_TRY(opf_remove_no_ops(graph, changed, error));
+    OPF_TRY(opf_merge_movement(graph, changed, error));
+    OPF_TRY(opf_merge_common(graph, changed, error));
+    return opf_remove_dead(graph, changed, error);
+}
+
+static opf_status simplify_graph(opf_graph *graph, const opf_limits *limits, opf_heap *heap, opf_error *error)
+{
+    for (opf_node_id id = 1; id < graph->n_nodes; id++) {
+        bool pushed = false;
+        if (!opf_node_is_alive(opf_graph_node(graph, id)))
+            continue;
+        OPF_TRY(push_constants(graph, id, &pushed, error));
+        for (uint32_t b = 0; b < opf_graph_node(graph, id)->n_bodies; b++) {
+            opf_graph *body = opf_graph_node(graph, id)->bodies[b];
+            if (pushed)
+                OPF_TRY(opf_infer_graph(body, error));
+            OPF_TRY(simplify_graph(body, limits, heap, error));
+        }
+    }
+    bool changed = true;
+    for (int round = 0; changed && round < MAX_ROUNDS; round++) {
+        changed = false;
+        OPF_TRY(one_round(graph, limits, heap, &changed, error));
+        if (changed)
+            OPF_TRY(opf_infer_graph(graph, error));
+    }
+    return OPF_OK;
+}
+
+opf_status opf_simplify(opf_graph *graph, const opf_limits *limits, opf_heap *heap, opf_error *error)
+{
+    OPF_TRY(opf_infer_graph(graph, error));
+    return simplify_graph(graph, limits, heap, error);
+}

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out the how-to pages of docs/: a page is right when its own listings build and its own test passes.
+
+A fenced block says what it is for in its first line, after the language:
+    file=PATH       a new file
+    insert=PATH     lines for a list that is kept sorted between its neighbours
+    after=PATH      a line of PATH begins as the first line does; the others go in after it
+    run             commands, run in the tree after it is built; $BUILD is the build folder
+The C example of README.md is compiled too. The source tree is copied to build/docs-test/tree and the pages are applied one after the other.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from harness import BUILD, ROOT, Tally
+
+PAGES = ("add-an-operator.md", "add-a-kernel.md", "add-a-fusion.md")
+COPIED = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src", "cli", "bench", "examples", "tests")
+TREE = BUILD / "docs-test" / "tree"
+OUT = BUILD / "docs-test" / "build"
+BLOCK = re.compile(r"^```(\w+) (run|file|insert|after)(?:=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def copy_tree():
+    """Copies what changed, so that a second run compiles little; files that are not in the sources go."""
+    wanted = set()
+    for name in COPIED:
+        source = ROOT / name
+        for path in [source] if source.is_file() else source.rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                relative = path.relative_to(ROOT)
+                wanted.add(relative)
+                target = TREE / relative
+                if not target.exists() or target.read_bytes() != path.read_bytes():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, target)
+    for path in list(TREE.rglob("*")):
+        if path.is_file() and path.relative_to(TREE) not in wanted:
+            path.unlink()
+
+
+def insert_sorted(path, lines):
+    present = path.read_text().splitlines()
+    for line in lines:
+        last = max((i for i, other in enumerate(present) if other < line and other[:1] == line[:1]), default=len(present) - 1)
+        present.insert(last + 1, line)
+    path.write_text("\n".join(present) + "\n")
+
+
+def insert_after(path, lines):
+    present = path.read_text().splitlines()
+    at = next((i + 1 for i, line in enumerate(present) if line.startswith(lines[0])), None)
+    if at is None:
+        raise AssertionError(f"{path.relative_to(TREE)} has no line that begins {lines[0]!r}")
+    path.write_text("\n".join(present[:at] + lines[1:] + present[at:]) + "\n")
+
+
+def command(*words, shell=False):
+    environment = {**os.environ, "BUILD": str(OUT)}
+    done = subprocess.run(words[0] if shell else words, cwd=TREE, shell=shell, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        errors = [line for line in lines if re.search(r"error|FAIL|\*\*\*", line, re.IGNORECASE)] or lines
+        raise AssertionError(" / ".join(errors[:3]))
+
+
+def carry_out(page):
+    """Applies a page's blocks in order; the commands run at its end."""
+    blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
+    runs = [text for _, kind, _, text in blocks if kind == "run"]
+    if len(blocks) == len(runs) or not runs:
+        raise AssertionError("the page has no listings, or no commands")
+    for _, kind, name, text in blocks:
+        if kind == "file":
+            path = TREE / name
+            if path.exists():
+                raise AssertionError(f"{name} exists already")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        elif kind == "insert":
+            insert_sorted(TREE / name, text.splitlines())
+        elif kind == "after":
+            insert_after(TREE / name, text.splitlines())
+    command("cmake", "-S", TREE, "-B", OUT, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=-O1", "-DOPFUSE_TESTS=ON")
+    for text in runs:
+        command(text, shell=True)
+
+
+def check_readme():
+    """Its example compiles against the public header."""
+    example = re.search(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL).group(1)
+    path = TREE.parent / "readme.c"
+    path.write_text(example)
+    command("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-fsyntax-only", path)
+
+
+def main():
+    tally = Tally()
+    copy_tree()
+    for page, carry in [("README.md", check_readme), *((page, lambda page=page: carry_out(page)) for page in PAGES)]:
+        try:
+            carry()
+            tally.result(page)
+        except (AssertionError, OSError) as error:
+            tally.result(page, error)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The generic passes, on graphs in textual syntax: what goes in, and what must come out. */
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "ops/op.h"
+#include "simplify/simplify.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct fixture {
+    opf_heap       heap;
+    opf_arena      arena;
+    opf_dims      *dims;
+    opf_const_pool consts;
+    opf_limits     limits;
+    opf_error      error;
+    opf_graph     *graph;
+} fixture;
+
+static void begin(fixture *f)
+{
+    memset(f, 0, sizeof *f);
+    opf_heap_init(&f->heap, NULL, 0);
+    opf_arena_init(&f->arena, &f->heap);
+    opf_limits_init(&f->limits);
+    f->dims   = opf_dims_create(&f->arena);
+    f->consts = (opf_const_pool){.arena = &f->arena, .next_id = 1};
+}
+
+static void end(fixture *f)
+{
+    opf_arena_fini(&f->arena);
+    assert_int_equal(f->heap.used, 0);
+}
+
+static void simplify(fixture *f, const char *source)
+{
+    if (opf_text_parse(source, opf_find_operator, &f->arena, f->dims, &f->consts, &f->graph, NULL, NULL, &f->error) != OPF_OK ||
+        opf_simplify(f->graph, &f->limits, &f->heap, &f->error) != OPF_OK || opf_graph_verify(f->graph, &f->error) != OPF_OK)
+        fail_msg("%s\n%s", f->error.message, source);
+}
+
+/* The body of the simplified graph, nodes only. */
+static void check(const char *source, const char *expected)
+{
+    fixture f;
+    begin(&f);
+    simplify(&f, source);
+    opf_text text;
+    opf_text_init(&text, &f.arena);
+    for (opf_node_id id = 1; id < f.graph->n_nodes; id++)
+        if (opf_node_is_alive(opf_graph_node(f.graph, id))) {
+            opf_text_node(&text, f.graph, id);
+            opf_text_add(&text, "\n");
+        }
+    const char *found = text.data != NULL ? text.data : "";
+    if (strcmp(found, expected) != 0)
+        fail_msg("%s\ngives\n%s\ninstead of\n%s", source, found, expected);
+    end(&f);
+}
+
+/* The value of this name became a constant of these numbers. */
+static void check_constant(const char *source, const char *name, const double *numbers, size_t n)
+{
+    fixture f;
+    begin(&f);
+    simplify(&f, source);
+    const opf_value_id id = opf_graph_find_value(f.graph, name);
+    assert_int_not_equal(id, 0);
+    const opf_const *c = opf_graph_value(f.graph, id)->constant;
+    if (c == NULL)
+        fail_msg("%s is no constant in\n%s", name, source);
+    assert_int_equal(c->count, n);
+    for (size_t i = 0; i < n; i++)
+        if (opf_types_have(OPF_TYPES_FLOAT, c->type))
+            assert_true(opf_const_f64_at(c, i) == numbers[i]);
+        else
+            assert_true((double)opf_const_i64_at(c, i) == numbers[i]);
+    end(&f);
+}
+
+static void test_folding(void **state)
+{
+    (void)state;
+    check_constant("g () => (float[3] y) <float[3] a = {1,2,3}, float b = {2}> { y = Mul(a, b) }", "y", (const double[]){2, 4, 6}, 3);
+    check_constant("g () => (int64[2] y) { a = Constant<value = int64[2] {1, -9223372036854775807}>() y = Identity(a) }", "y",
+                   (const double[]){1, -9223372036854775807.0}, 2);
+    check_constant("g (float[N,3,4] x) => (y) { s = Shape(x) <start = 1, end = 3> y = Identity(s) }", "y", (const double[]){3, 4}, 2);
+    check_constant("g (float[N,3,4] x) => (y) <int64[1] two = {2}> { s = Shape(x) d = Gather<axis = 0>(s, two) f = Cast<to = 1>(d) "
+                   "y = Sqrt(f) }",
+                   "y", (const double[]){2}, 1);
+    /* A data error is for the run to report. */
+    check("g () => (int64[1] y) <int64[1] a = {1}, int64[1] b = {0}> { [d] y = Div(a, b) }", "[d] y = Div(a, b)\n");
+}
+
+static void test_growth(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    f.limits.folding   = 1000;
+    const char *source = "g () => (y, z) <int64 zero = {0}, int64 one = {1}, int64 forty = {40}, int64 big = {4000}> "
+                         "{ y = Range(zero, forty, one) z = Range(zero, big, one) }";
+    simplify(&f, source);
+    assert_non_null(opf_graph_value(f.graph, opf_graph_find_value(f.graph, "y"))->constant);
+    assert_null(opf_graph_value(f.graph, opf_graph_find_value(f.graph, "z"))->constant);
+    end(&f);
+}
+
+static void test_recipes(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    simplify(&f, "g (float[2,128] x) => (float[2,64] y) <int64[2] s = {64, 128}> "
+                 "{ w = ConstantOfShape(s) t = Transpose<perm = [1, 0]>(w) y = MatMul(x, t) }");
+    const opf_const *t = opf_graph_value(f.graph, opf_graph_node(f.graph, 3)->inputs[1])->constant;
+    assert_non_null(t);
+    assert_int_equal(t->kind, OPF_CONST_TRANSPOSE);
+    assert_int_equal(t->args[0]->kind, OPF_CONST_SPLAT);
+    assert_int_equal(t->dims[0], 128);
+    end(&f);
+}
+
+static void test_no_ops(void **state)
+{
+    (void)state;
+    const struct {
+        const char *node;
+        bool        goes;
+    } cases[] = {
+        {"y = Identity(a)", true},
+        {"y = Dropout(a)", true},
+        {"y = Dropout(a, half, no)", true},
+        {"y = Cast<to = 1>(a)", true},
+        {"y = Cast<to = 10>(a)", false},
+        {"y = Transpose<perm = [0, 1]>(a)", true},
+        {"y = Transpose(a)", false},
+        {"y = Reshape(a, keep)", true},
+        {"y = Reshape(a, other)", false},
+        {"y = Flatten<axis = 1>(a)", true},
+        {"y = Expand(a, ones)", true},
+        {"y = Concat<axis = 0>(a)", true},
+        {"y = Concat<axis = 0>(a, a)", false},
+        {"y = Sum(a)", true},
+        {"y = Max(a)", true},
+        {"y = Pad(a, nopads)", true},
+        {"y = Pad(a, pads)", false},
+        {"y = Slice(a, zero, big, first)", true},
+        {"y = Slice(a, last, first_of_all, first, back)", false},
+        {"y = Add(a, none)", true},
+        {"y = Add(none, a)", true},
+        {"y = Add(a, none3)", false}, /* raises the rank */
+        {"y = Mul(a, one)", true},
+        {"y = Div(a, one)", true},
+        {"y = Div(one, a)", false},
+        {"y = Sub(a, none)", true},
+        {"y = Sub(none, a)", false},
+        {"y = Pow(a, one)", true},
+        {"y = Clip(a)", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[1500];
+        snprintf(source, sizeof source,
+                 "g (float[N,4] x) => (z) <float half = {0.5}, bool no = {0}, int64[2] keep = {0, -1}, int64[2] other = {2, -1},"
+                 " int64[2] ones = {1, 1}, int64[4] nopads = {0,0,0,0}, int64[4] pads = {0,1,0,-1}, int64[1] zero = {0},"
+                 " int64[1] big = {9223372036854775807}, int64[1] first = {1}, int64[1] last = {-1}, int64[1] first_of_all = {-9},"
+                 " int64[1] back = {-1}, float none = {0}, float[1,1,1] none3 = {0}, float[1] one = {1}>"
+                 " { a = Relu(x) [y] %s [z] z = Relu(y) }",
+                 cases[i].node);
+        fixture f;
+        begin(&f);
+        simplify(&f, source);
+        if (opf_node_is_alive(opf_graph_node(f.graph, 2)) == cases[i].goes)
+            fail_msg("%s: %s", cases[i].node, cases[i].goes ? "stays" : "goes");
+        end(&f);
+    }
+}
+
+static void test_interface(void **state)
+{
+    (void)state;
+    /* The output keeps its name; an input stays an input. */
+    check("g (float[2] x) => (float[2] y) { [r] a = Relu(x) [i] y = Identity(a) }", "[r] y = Relu(x)\n");
+    check("g (float[2] x) => (float[2] y) { [i] y = Identity(x) }", "[i] y = Identity(x)\n");
+    check("g (float[2] x) => (float[2] y, float[2] z) { [r] y = Relu(x) [s] z = Relu(x) }", "[r] y = Relu(x)\n[s] z = Relu(x)\n");
+    check("g (float[2] x) => (float[2] y, float[2] z) { [r] a = Relu(x) [i] y = Identity(a) [j] z = Identity(a) }",
+          "[r] y = Relu(x)\n[j] z = Identity(y)\n");
+}
+
+static void test_movement(void **state)
+{
+    (void)state;
+    check("g (float[2,3,4] x) => (y) { [p] a = Transpose<perm = [1, 2, 0]>(x) [q] y = Transpose<perm = [1, 0, 2]>(a) }",
+          "[q] y = Transpose<perm = [2, 1, 0]>(x)\n");
+    check("g (float[2,3,4] x) => (z) { [p] a = Transpose<perm = [1, 2, 0]>(x) [q] y = Transpose<perm = [2, 0, 1]>(a) [r] z = Relu(y) }",
+          "[r] z = Relu(x)\n");
+    check("g (float16[2] x) => (z) { a = Cast<to = 1>(x) y = Cast<to = 10>(a) [r] z = Relu(y) }", "[r] z = Relu(x)\n");
+    check("g (float[2] x) => (z) { [p] a = Cast<to = 10>(x) [q] y = Cast<to = 1>(a) [r] z = Relu(y) }",
+          "[p] a = Cast<to = 10>(x)\n[q] y = Cast<to = 1>(a)\n[r] z = Relu(y)\n");
+    check("g (int64[2] x) => (y) { [p] a = Cast<to = 6>(x) [q] y = Cast<to = 7>(a) }", "[p] a = Cast<to = 6>(x)\n[q] y = Cast<to = 7>(a)\n");
+    check("g (float[N,3,4] x) => (z) <int64[2] s = {0, -1}, int64[3] t = {0, 3, 4}> { a = Reshape(x, s) y = Reshape(a, t) [r] z = Relu(y) }",
+          "[r] z = Relu(x)\n");
+}
+
+/* Targets computed from shapes become constants of 0, -1 and numbers. */
+static void check_target(const char *source, const char *name, const int64_t *target, size_t n)
+{
+    fixture f;
+    begin(&f);
+    simplify(&f, source);
+    uint32_t alive = 0;
+    for (opf_node_id id = 1; id < f.graph->n_nodes; id++) {
+        const opf_node *node = opf_graph_node(f.graph, id);
+        if (!opf_node_is_alive(node))
+            continue;
+        alive++;
+        assert_string_equal(node->op_type, "Reshape");
+        assert_string_equal(node->name, name);
+        const opf_const *c = opf_graph_value(f.graph, node->inputs[1])->constant;
+        assert_non_null(c);
+        assert_int_equal(c->count, n);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(opf_const_i64_at(c, i), target[i]);
+    }
+    assert_int_equal(alive, 1);
+    end(&f);
+}
+
+static void test_targets(void **state)
+{
+    (void)state;
+    check_target("g (float[N,S,768] x) => (y) <int64 i0 = {0}, int64 i1 = {1}, int64[1] z = {0}, int64[1] h = {12}, int64[1] d = {64}>"
+                 "{ s = Shape(x) n = Gather(s, i0) l = Gather(s, i1) nu = Unsqueeze(n, z) lu = Unsqueeze(l, z)"
+                 "  t = Concat<axis = 0>(nu, lu, h, d) [r] y = Reshape(x, t) }",
+                 "r", (const int64_t[]){0, 0, 12, 64}, 4);
+    check_target("g (float[N,S,12,64] x) => (y) <int64 i0 = {0}, int64 i1 = {1}, int64[1] z = {0}, int64[1] h = {768}>"
+                 "{ s = Shape(x) n = Gather(s, i0) l = Gather(s, i1) p = Mul(n, l) pu = Unsqueeze(p, z)"
+                 "  t = Concat<axis = 0>(pu, h) [r] y = Reshape(x, t) }",
+                 "r", (const int64_t[]){-1, 768}, 2);
+    check_target("g (float[N,12,64] x) => (y) <int64[2] t = {0, -1}, int64[1] z = {1}> { a = Reshape(x, t) [u] y = Unsqueeze(a, z) }", "u",
+                 (const int64_t[]){0, 1, 768}, 3);
+}
+
+static void test_common(void **state)
+{
+    (void)state;
+    check("g (float[2] x, float[2] w) => (y) { a = Add(x, w) b = Add(w, x) [m] y = Mul(a, b) }", "a = Add(x, w)\n[m] y = Mul(a, a)\n");
+    check("g (float[2] x) => (y) <float s = {2}, float t = {2}> { a = Mul(x, s) b = Mul(x, t) [m] y = Sub(a, b) }",
+          "a = Mul(x, s)\n[m] y = Sub(a, a)\n");
+    check("g (float[2] x) => (y) { a = LeakyRelu<alpha = 0.1>(x) b = LeakyRelu<alpha = 0.2>(x) [m] y = Sub(a, b) }",
+          "a = LeakyRelu<alpha = 0.1>(x)\nb = LeakyRelu<alpha = 0.2>(x)\n[m] y = Sub(a, b)\n");
+    /* Signed zeros are two constants. */
+    check("g (float[2] x) => (y) <float s = {0}, float t = {-0}> { a = Div(x, s) b = Div(x, t) [m] y = Sub(a, b) }",
+          "a = Div(x, s)\nb = Div(x, t)\n[m] y = Sub(a, b)\n");
+}
+
+static void test_dead(void **state)
+{
+    (void)state;
+    check("g (float[2] x) => (y) { a = Relu(x) b = Exp(a) c = Exp(b) [d] y = Neg(a) }", "a = Relu(x)\n[d] y = Neg(a)\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),  cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_targets), cmocka_unit_test(test_common),  cmocka_unit_test(test_dead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
