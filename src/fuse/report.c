@@ -62,10 +62,14 @@ static bool same_family(const char *a, const char *b)
 /* The start node is in the fusion, and the fusion is what the miss might have been: one of the same family; or the miss
    was a faint one, for want of half of its operators, and the node is no kernel of its own any more. A node at fault may
    well be fused otherwise, with the neighbour that was in the way; that is no reason to say nothing. */
+static bool is_faint(const opf_miss *miss)
+{
+    return miss->code == OPF_MISS_OP && miss->matched * 2 <= miss->of;
+}
+
 static bool answers(const opf_fusion *fusion, const opf_miss *miss)
 {
-    bool faint = miss->code == OPF_MISS_OP && miss->matched * 2 <= miss->of;
-    return same_family(miss->rule, fusion->rule) || (faint && strcmp(fusion->anchor, miss->start) != 0);
+    return same_family(miss->rule, fusion->rule) || (is_faint(miss) && strcmp(fusion->anchor, miss->start) != 0);
 }
 
 static void drop_answered(const opf_fuse_report *report, const opf_map *starts, bool *drop)
@@ -80,6 +84,20 @@ static void drop_answered(const opf_fuse_report *report, const opf_map *starts, 
                 drop[m] = drop[m] || (strcmp(report->misses[m].start, fusion->origin[o]) == 0 && answers(fusion, &report->misses[m]));
         }
     }
+}
+
+/* Of several faint misses of one start node the first says enough, and none where there is a better one. */
+static void drop_faint(const opf_fuse_report *report, const opf_map *starts, bool *drop)
+{
+    bool *said = OPF_NEW(report->arena, bool, report->n_misses);
+    for (uint32_t faint = 0; faint < 2 && said != NULL; faint++)
+        for (uint32_t m = 0; m < report->n_misses; m++) {
+            uint32_t first;
+            if (drop[m] || is_faint(&report->misses[m]) != (faint == 1) || !opf_map_get(starts, report->misses[m].start, &first))
+                continue;
+            drop[m]     = faint == 1 && said[first];
+            said[first] = true;
+        }
 }
 
 static int nearest_first(const void *a, const void *b)
@@ -102,6 +120,7 @@ void opf_report_finish(opf_fuse_report *report)
         ok = opf_map_get(&starts, report->misses[m].start, NULL) || opf_map_put(&starts, report->misses[m].start, m);
     if (ok) {
         drop_answered(report, &starts, drop);
+        drop_faint(report, &starts, drop);
         uint32_t n = 0;
         for (uint32_t m = 0; m < report->n_misses; m++)
             if (!drop[m])

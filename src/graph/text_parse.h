@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the reader share: text_parse.c reads graphs, text_node.c nodes and steps, text_attr.c attributes.
- */
+/* What the parts of the reader share: text_parse.c for graphs, text_node.c for nodes and steps, text_attr.c. */
 #ifndef OPF_GRAPH_TEXT_PARSE_H
 #define OPF_GRAPH_TEXT_PARSE_H
 
 #include "graph/text.h"
 #include "graph/text_scan.h"
 
-/* A graph that is being read. A name of an outer graph becomes a capture: a value here that stands for the outer one.
- */
+/* A graph that is being read. A name from outside becomes a capture: a value here that stands for the outer one. */
 typedef struct opf_text_scope {
     opf_graph             *graph;
     struct opf_text_scope *outer; /* NULL: the main graph */

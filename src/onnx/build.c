@@ -50,7 +50,7 @@ static opf_status set_info(scope *s, opf_value_id id, const wire_value *from)
 {
     opf_builder *b     = s->b;
     opf_error   *error = b->error;
-    OPF_FAIL_IF(error, from->other_kind != NULL, OPF_UNSUPPORTED, "input %s is a %s: only tensors are supported", from->name, from->other_kind);
+    OPF_FAIL_IF(error, from->other_kind != NULL, OPF_UNSUPPORTED, "input %s is of kind %s: only tensors are supported", from->name, from->other_kind);
     OPF_FAIL_IF(error, from->type == OPF_STRING, OPF_UNSUPPORTED, "input %s: string tensors are not supported", from->name);
     OPF_FAIL_IF(error, from->type < 0 || from->type >= OPF_TYPE_COUNT, OPF_UNSUPPORTED, "input %s: element type number %d is not known",
                 from->name, (int)from->type);
@@ -369,7 +369,7 @@ static opf_status build_outputs(scope *s)
     for (uint32_t i = 0; i < s->wire->outputs.n; i++) {
         const wire_value *output = &s->wire->outputs.list[i];
         opf_value_id      id     = 0;
-        OPF_FAIL_IF(error, output->other_kind != NULL, OPF_UNSUPPORTED, "output %s is a %s: only tensors are supported", output->name,
+        OPF_FAIL_IF(error, output->other_kind != NULL, OPF_UNSUPPORTED, "output %s is of kind %s: only tensors are supported", output->name,
                     output->other_kind);
         OPF_TRY(find_name(s, output->name, &id));
         OPF_FAIL_IF(error, id == 0, OPF_INVALID_MODEL, "%s%soutput %s is produced by no node, input or initializer", s->prefix,

@@ -244,6 +244,9 @@ static opf_status expand_call(inliner *in, const wire_node *node, const wire_fun
     call own = {function, caller, caller == NULL ? 1 : caller->depth + 1};
     OPF_FAIL_IF(in->error, own.depth > in->limits->depth, OPF_LIMIT, "%s: calls nest deeper than %lld (limit depth)", opf_wire_label(node),
                 (long long)in->limits->depth);
+    enum { MAX_ATTRS = 1000 }; /* references search them one by one */
+    OPF_FAIL_IF(in->error, node->attrs.n > MAX_ATTRS || function->defaults.n > MAX_ATTRS, OPF_INVALID_MODEL,
+                "%s: too many attributes for function %s", opf_wire_label(node), function->name);
     for (const call *c = caller; c != NULL; c = c->caller)
         OPF_FAIL_IF(in->error, c->function == function, OPF_INVALID_MODEL, "%s: function %s calls itself", opf_wire_label(node),
                     function->name);

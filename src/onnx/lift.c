@@ -153,6 +153,8 @@ static opf_status lift_in_order(const opf_built *built, const opf_node_id *order
                 opf_error_prefix(error, "node %s (%s): ", name, op_type);
             return status;
         }
+        for (opf_node_id fresh = first_new; fresh < graph->n_nodes; fresh++)
+            OPF_OOM_IF(error, !opf_node_add_origin(graph, fresh, name));
         if (with_shapes)
             OPF_OOM_IF(error, infer_lifted(graph, id, first_new) != OPF_OK);
     }

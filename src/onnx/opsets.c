@@ -7,13 +7,15 @@
 
 static opf_status check_imports(const wire_opsets *opsets, opf_error *error)
 {
+    enum { MAX_IMPORTS = 1000 }; /* each is compared with all before it, and looked for by each node */
+    OPF_FAIL_IF(error, opsets->n > MAX_IMPORTS, OPF_INVALID_MODEL, "%u opsets are imported", opsets->n);
     for (uint32_t i = 0; i < opsets->n; i++) {
         const wire_opset *o = &opsets->list[i];
         OPF_FAIL_IF(error, o->domain[0] == '\0' && (o->version < OPF_OPSET_OLDEST || o->version > OPF_OPSET_NEWEST), OPF_UNSUPPORTED,
                     "opset %lld of ai.onnx is not supported: %d to %d are", (long long)o->version, OPF_OPSET_OLDEST, OPF_OPSET_NEWEST);
         OPF_FAIL_IF(error, o->version < 1 || o->version > INT32_MAX, OPF_INVALID_MODEL, "opset %lld of domain %s", (long long)o->version,
                     o->domain);
-        for (uint32_t k = 0; k < i && k < 64; k++)
+        for (uint32_t k = 0; k < i; k++)
             OPF_FAIL_IF(error, strcmp(opsets->list[k].domain, o->domain) == 0 && opsets->list[k].version != o->version, OPF_INVALID_MODEL,
                         "two opsets, %lld and %lld, of domain %s are imported", (long long)opsets->list[k].version, (long long)o->version,
                         o->domain[0] == '\0' ? "ai.onnx" : o->domain);

@@ -425,8 +425,10 @@ static bool on_graph(pb_istream_t *stream, const pb_field_t *field, void **arg)
         r->status = opf_fail(r->error, OPF_INVALID_MODEL, "the file holds two graphs where one may be");
         return false;
     }
-    if (++r->depth > r->limits->depth) {
-        r->status = opf_fail(r->error, OPF_LIMIT, "graphs nest deeper than %lld (limit depth)", (long long)r->limits->depth);
+    enum { MAX_DEPTH = 512 }; /* what the stack bears, whatever the limit */
+    int64_t limit = r->limits->depth < MAX_DEPTH ? r->limits->depth : MAX_DEPTH;
+    if (++r->depth > limit) {
+        r->status = opf_fail(r->error, OPF_LIMIT, "graphs nest deeper than %lld (limit depth)", (long long)limit);
         return false;
     }
     wire_graph *g = OPF_NEW(r->arena, wire_graph, 1);

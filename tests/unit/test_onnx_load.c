@@ -779,7 +779,7 @@ static void test_bad_inputs(void **state)
     put_msg(&v, 2, &seq);
     put_msg(&g, 11, &v);
     model = model_of(&g, 8, 17);
-    load_bad(f, &model, OPF_UNSUPPORTED, "input list is a sequence");
+    load_bad(f, &model, OPF_UNSUPPORTED, "input list is of kind sequence");
     g = small_graph();
     v = value_of("odd", OPF_FLOAT, 2, odd);
     put_msg(&g, 11, &v);

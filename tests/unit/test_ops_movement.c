@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that move elements. A case is a graph in the textual syntax over constants: each result `y` is compared with
- * the constant `y_want`, on dense tensors and on odd strides, and where values are known at inference with those too.
+ * Operators that move elements. A case is a graph in the textual syntax over constants: each result `y` is compared
+ * with the constant `y_want`, on dense tensors and on odd strides, and where values are known at inference with those
+ * too.
  */
 #include "graph/text.h"
 #include "ops/infer.h"
@@ -36,7 +37,8 @@ static void begin(fixture *f)
 
 static void parse(fixture *f, const char *text)
 {
-    if (opf_text_parse(text, opf_find_operator, &f->arena, f->dims, &f->consts, &f->graph, NULL, NULL, &f->error) != OPF_OK)
+    if (opf_text_parse(text, opf_find_operator, &f->arena, f->dims, &f->consts, &f->graph, NULL, NULL, &f->error) !=
+        OPF_OK)
         fail_msg("%s\n%s", f->error.message, text);
 }
 
@@ -83,15 +85,15 @@ static opf_view view_of_constant(fixture *f, const opf_const *constant, int layo
     opf_view dense = make_view(f, constant->type, constant->rank, constant->dims, DENSE), view;
     opf_const_write(constant, dense.data);
     view = make_view(f, constant->type, constant->rank, constant->dims, layout);
-    opf_move_grid(opf_type_bits(view.type), (opf_grid){view.data, 0, view.strides}, (opf_grid){dense.data, 0, dense.strides}, view.rank,
-                  view.dims);
+    opf_move_grid(opf_type_bits(view.type), (opf_grid){view.data, 0, view.strides},
+                  (opf_grid){dense.data, 0, dense.strides}, view.rank, view.dims);
     return view;
 }
 
 static opf_status run_node(fixture *f, opf_node_id id, opf_view *views, int layout)
 {
     const opf_node *node = opf_graph_node(f->graph, id);
-    opf_view       *in   = OPF_NEW(&f->arena, opf_view, node->n_inputs), *out = OPF_NEW(&f->arena, opf_view, node->n_outputs);
+    opf_view *in = OPF_NEW(&f->arena, opf_view, node->n_inputs), *out = OPF_NEW(&f->arena, opf_view, node->n_outputs);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         in[i] = node->inputs[i] != 0 ? views[node->inputs[i]] : (opf_view){.rank = 0};
     for (uint32_t o = 0; o < node->n_outputs; o++) {
@@ -103,8 +105,14 @@ static opf_status run_node(fixture *f, opf_node_id id, opf_view *views, int layo
             dims[i] = info->dims[i].n;
         out[o] = make_view(f, info->type, info->rank, dims, layout);
     }
-    opf_call call = {.node = node, .attrs = node->attrs, .n_attrs = node->n_attrs, .in = in, .n_in = node->n_inputs, .out = out,
-                     .n_out = node->n_outputs, .heap = &f->heap};
+    opf_call call = {.node = node,
+                     .attrs = node->attrs,
+                     .n_attrs = node->n_attrs,
+                     .in = in,
+                     .n_in = node->n_inputs,
+                     .out = out,
+                     .n_out = node->n_outputs,
+                     .heap = &f->heap};
     opf_status status = node->op->reference(&call, &f->error);
     for (uint32_t o = 0; o < node->n_outputs; o++)
         views[node->outputs[o]] = out[o];
@@ -129,7 +137,8 @@ static void compare(fixture *f, const char *name, const opf_view *view, const op
         fail_msg("%s: wrong elements: %s", name, text.data);
     }
     for (int32_t i = 0; i < info->n_values; i++)
-        if (opf_dim_is_number(info->values[i]) && info->values[i].n != opf_load_i64(want->type, expected.data, (size_t)i))
+        if (opf_dim_is_number(info->values[i]) &&
+            info->values[i].n != opf_load_i64(want->type, expected.data, (size_t)i))
             fail_msg("%s: known value %d is %lld", name, i, (long long)info->values[i].n);
 }
 
@@ -205,20 +214,30 @@ static void check_shape(const char *text, const char *shape, const char *values)
 static void test_reshape(void **state)
 {
     (void)state;
-    check("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {3,-1}, float[3,2] y_want = {1,2,3,4,5,6}> { y = Reshape(x, s) }");
-    check("g () => (y) <float[2,3,1] x = {1,2,3,4,5,6}, int64[2] s = {0,3}, float[2,3] y_want = {1,2,3,4,5,6}> { y = Reshape(x, s) }");
-    check("g () => (y) <float[0,3] x = {}, int64[2] s = {3,0}, float[3,0] y_want = {}> { y = Reshape<allowzero = 1>(x, s) }");
-    check("g () => (y) <int4[3] x = {1,-2,3}, int64[3] s = {1,3,1}, int4[1,3,1] y_want = {1,-2,3}> { y = Reshape(x, s) }");
+    check("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {3,-1}, float[3,2] y_want = {1,2,3,4,5,6}> { y = "
+          "Reshape(x, s) }");
+    check("g () => (y) <float[2,3,1] x = {1,2,3,4,5,6}, int64[2] s = {0,3}, float[2,3] y_want = {1,2,3,4,5,6}> { y = "
+          "Reshape(x, s) }");
+    check("g () => (y) <float[0,3] x = {}, int64[2] s = {3,0}, float[3,0] y_want = {}> { y = Reshape<allowzero = 1>(x, "
+          "s) }");
+    check("g () => (y) <int4[3] x = {1,-2,3}, int64[3] s = {1,3,1}, int4[1,3,1] y_want = {1,-2,3}> { y = Reshape(x, s) "
+          "}");
     check("g () => (y) <float x = {7}, int64[2] s = {1,1}, float[1,1] y_want = {7}> { y = Reshape(x, s) }");
-    check_fails("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {4,-1}> { y = Reshape(x, s) }", OPF_INVALID_INPUT, "6/4");
-    check_fails("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {-1,-1}> { y = Reshape(x, s) }", OPF_INVALID_INPUT, "two dim");
-    check_fails("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[1] s = {5}> { y = Reshape(x, s) }", OPF_INVALID_INPUT, "cannot become");
-    check_shape("g (float[N,S,768] x) => (y) <int64[4] s = {0,0,12,-1}> { y = Reshape(x, s) }", "float[N,S,12,64]", NULL);
-    check_shape("g (float[N,S,12,64] x) => (y) <int64[3] s = {0,-1,768}> { y = Reshape(x, s) }", "float[N,S,768]", NULL);
+    check_fails("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {4,-1}> { y = Reshape(x, s) }",
+                OPF_INVALID_INPUT, "6/4");
+    check_fails("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {-1,-1}> { y = Reshape(x, s) }",
+                OPF_INVALID_INPUT, "two dim");
+    check_fails("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[1] s = {5}> { y = Reshape(x, s) }", OPF_INVALID_INPUT,
+                "cannot become");
+    check_shape("g (float[N,S,768] x) => (y) <int64[4] s = {0,0,12,-1}> { y = Reshape(x, s) }", "float[N,S,12,64]",
+                NULL);
+    check_shape("g (float[N,S,12,64] x) => (y) <int64[3] s = {0,-1,768}> { y = Reshape(x, s) }", "float[N,S,768]",
+                NULL);
     check_shape("g (float[N,S,768] x) => (y) <int64[2] s = {-1,768}> { y = Reshape(x, s) }", "float[N*S,768]", NULL);
     check_shape("g (float[N,S,12,64] x, int64[2] s) => (y) { y = Reshape(x, s) }", "float[?", NULL);
     /* The target as exporters compute it. */
-    check_shape("g (float[N,S,768] x) => (y) <int64 i0 = {0}, int64 i1 = {1}, int64[1] ax = {0}, int64[1] h = {12}, int64[1] d = {64}> {"
+    check_shape("g (float[N,S,768] x) => (y) <int64 i0 = {0}, int64 i1 = {1}, int64[1] ax = {0}, int64[1] h = {12}, "
+                "int64[1] d = {64}> {"
                 " sh = Shape(x) n = Gather(sh, i0) s = Gather(sh, i1) n1 = Unsqueeze(n, ax) s1 = Unsqueeze(s, ax)"
                 " t = Concat<axis = 0>(n1, s1, h, d) y = Reshape(x, t) }",
                 "float[N,S,12,64]", NULL);
@@ -232,14 +251,18 @@ static void test_reshape_family(void **state)
     (void)state;
     check("g () => (y) <float[2,1,3] x = {1,2,3,4,5,6}, float[2,3] y_want = {1,2,3,4,5,6}> { y = Squeeze(x) }");
     check("g () => (y) <bool[1,2,1] x = {1,0}, int64[1] a = {-1}, bool[1,2] y_want = {1,0}> { y = Squeeze(x, a) }");
-    check("g () => (y) <float16[2] x = {1,2}, int64[2] a = {-1,0}, float16[1,2,1] y_want = {1,2}> { y = Unsqueeze(x, a) }");
+    check("g () => (y) <float16[2] x = {1,2}, int64[2] a = {-1,0}, float16[1,2,1] y_want = {1,2}> { y = Unsqueeze(x, "
+          "a) }");
     check("g () => (y) <int32 x = {5}, int64[1] a = {0}, int32[1] y_want = {5}> { y = Unsqueeze(x, a) }");
     check("g () => (y) <uint8[2,3,2] x = {1,2,3,4,5,6,7,8,9,10,11,12}, uint8[6,2] y_want = {1,2,3,4,5,6,7,8,9,10,11,12}> { y = Flatten<axis = -1>(x) }");
     check("g () => (y) <float[2,2] x = {1,2,3,4}, float[1,4] y_want = {1,2,3,4}> { y = Flatten<axis = 0>(x) }");
     check("g () => (y) <float[2,2] x = {1,2,3,4}, float[4,1] y_want = {1,2,3,4}> { y = Flatten<axis = 2>(x) }");
-    check_fails("g () => (y) <float[2,1] x = {1,2}, int64[1] a = {0}> { y = Squeeze(x, a) }", OPF_INVALID_INPUT, "axis 0 is 2 long");
-    check_fails("g () => (y) <float[2,1] x = {1,2}, int64[2] a = {1,-1}> { y = Squeeze(x, a) }", OPF_INVALID_MODEL, "twice");
-    check_fails("g () => (y) <float[2] x = {1,2}, int64[1] a = {2}> { y = Unsqueeze(x, a) }", OPF_INVALID_MODEL, "out of range");
+    check_fails("g () => (y) <float[2,1] x = {1,2}, int64[1] a = {0}> { y = Squeeze(x, a) }", OPF_INVALID_INPUT,
+                "axis 0 is 2 long");
+    check_fails("g () => (y) <float[2,1] x = {1,2}, int64[2] a = {1,-1}> { y = Squeeze(x, a) }", OPF_INVALID_MODEL,
+                "twice");
+    check_fails("g () => (y) <float[2] x = {1,2}, int64[1] a = {2}> { y = Unsqueeze(x, a) }", OPF_INVALID_MODEL,
+                "out of range");
     check_shape("g (float[N,1,C] x) => (y) { y = Squeeze(x) }", "float[...]", NULL);
     check_shape("g (float[N,C] x) => (y) <int64[1] a = {0}> { y = Squeeze(x, a) }", "float[C]", NULL);
     check_shape("g (float[N,C,3] x) => (y) { y = Flatten(x) }", "float[N,3*C]", NULL);
@@ -249,13 +272,16 @@ static void test_transpose(void **state)
 {
     (void)state;
     check("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, float[3,2] y_want = {1,4,2,5,3,6}> { y = Transpose(x) }");
-    check("g () => (y) <int16[2,1,3] x = {1,2,3,4,5,6}, int16[3,2,1] y_want = {1,4,2,5,3,6}> { y = Transpose<perm = [2,0,1]>(x) }");
+    check("g () => (y) <int16[2,1,3] x = {1,2,3,4,5,6}, int16[3,2,1] y_want = {1,4,2,5,3,6}> { y = Transpose<perm = "
+          "[2,0,1]>(x) }");
     check("g () => (y) <int4[2,3] x = {1,2,3,-4,-5,-6}, int4[3,2] y_want = {1,-4,2,-5,3,-6}> { y = Transpose(x) }");
     check("g () => (y) <float8e5m2[2,2] x = {1,2,3,255}, float8e5m2[2,2] y_want = {1,3,2,255}> { y = Transpose(x) }");
     check("g () => (y) <float[0,3] x = {}, float[3,0] y_want = {}> { y = Transpose(x) }");
     check("g () => (y) <double x = {4}, double y_want = {4}> { y = Transpose(x) }");
-    check_fails("g () => (y) <float[2,2] x = {1,2,3,4}> { y = Transpose<perm = [0,0]>(x) }", OPF_INVALID_MODEL, "not a permutation");
-    check_fails("g () => (y) <float[2,2] x = {1,2,3,4}> { y = Transpose<perm = [0]>(x) }", OPF_INVALID_MODEL, "perm has 1");
+    check_fails("g () => (y) <float[2,2] x = {1,2,3,4}> { y = Transpose<perm = [0,0]>(x) }", OPF_INVALID_MODEL,
+                "not a permutation");
+    check_fails("g () => (y) <float[2,2] x = {1,2,3,4}> { y = Transpose<perm = [0]>(x) }", OPF_INVALID_MODEL,
+                "perm has 1");
     check_shape("g (float[N,S,12,64] x) => (y) { y = Transpose<perm = [0,2,3,1]>(x) }", "float[N,12,64,S]", NULL);
 }
 
@@ -263,14 +289,20 @@ static void test_concat_split(void **state)
 {
     (void)state;
     check("g () => (y) <float[2,1] a = {1,2}, float[2,2] b = {3,4,5,6}, float[2,0] c = {}, float[2,3] y_want = {1,3,4,2,5,6}> { y = Concat<axis = -1>(a, b, c) }");
-    check("g () => (y) <uint8[1] a = {1}, uint8[2] b = {2,3}, uint8[3] y_want = {1,2,3}> { y = Concat<axis = 0>(a, b) }");
+    check(
+        "g () => (y) <uint8[1] a = {1}, uint8[2] b = {2,3}, uint8[3] y_want = {1,2,3}> { y = Concat<axis = 0>(a, b) }");
     check("g () => (y, z) <float[2,3] x = {1,2,3,4,5,6}, int64[2] s = {1,2}, float[2,1] y_want = {1,4}, float[2,2] z_want = {2,3,5,6}> { y, z = Split<axis = 1>(x, s) }");
     check("g () => (y, z) <int64[5] x = {1,2,3,4,5}, int64[3] y_want = {1,2,3}, int64[2] z_want = {4,5}> { y, z = Split<num_outputs = 2>(x) }");
-    check("g () => (y, z) <float[4] x = {1,2,3,4}, float[2] y_want = {1,2}, float[2] z_want = {3,4}> { y, z = Split(x) }");
-    check_fails("g () => (y) <float[2] a = {1,2}, float[1,1] b = {3}> { y = Concat<axis = 0>(a, b) }", OPF_INVALID_MODEL, "rank");
-    check_fails("g () => (y) <float[2,1] a = {1,2}, float[1,1] b = {3}> { y = Concat<axis = 1>(a, b) }", OPF_INVALID_INPUT, "dimension 0");
-    check_fails("g () => (y, z) <float[4] x = {1,2,3,4}, int64[2] s = {1,2}> { y, z = Split(x, s) }", OPF_INVALID_INPUT, "sum up to 3");
-    check_fails("g () => (y, z) <float[4] x = {1,2,3,4}, int64[2] s = {5,-1}> { y, z = Split(x, s) }", OPF_INVALID_INPUT, "split[1] is -1");
+    check("g () => (y, z) <float[4] x = {1,2,3,4}, float[2] y_want = {1,2}, float[2] z_want = {3,4}> { y, z = Split(x) "
+          "}");
+    check_fails("g () => (y) <float[2] a = {1,2}, float[1,1] b = {3}> { y = Concat<axis = 0>(a, b) }",
+                OPF_INVALID_MODEL, "rank");
+    check_fails("g () => (y) <float[2,1] a = {1,2}, float[1,1] b = {3}> { y = Concat<axis = 1>(a, b) }",
+                OPF_INVALID_INPUT, "dimension 0");
+    check_fails("g () => (y, z) <float[4] x = {1,2,3,4}, int64[2] s = {1,2}> { y, z = Split(x, s) }", OPF_INVALID_INPUT,
+                "sum up to 3");
+    check_fails("g () => (y, z) <float[4] x = {1,2,3,4}, int64[2] s = {5,-1}> { y, z = Split(x, s) }",
+                OPF_INVALID_INPUT, "split[1] is -1");
     check_shape("g (float[N,3] a, float[N,K] b) => (y) { y = Concat<axis = 1>(a, b) }", "float[N,K+3]", NULL);
     check_shape("g (float[N,6*K] a) => (y) { y, z, w = Split<axis = 1, num_outputs = 3>(a) }", "float[N,2*K]", NULL);
 }
@@ -278,21 +310,28 @@ static void test_concat_split(void **state)
 static void test_slice(void **state)
 {
     (void)state;
-    check("g () => (y) <float[2,4] x = {1,2,3,4,5,6,7,8}, int64[2] b = {1,0}, int64[2] e = {2,3}, int64[2] a = {0,1}, int64[2] s = {1,2},"
+    check("g () => (y) <float[2,4] x = {1,2,3,4,5,6,7,8}, int64[2] b = {1,0}, int64[2] e = {2,3}, int64[2] a = {0,1}, "
+          "int64[2] s = {1,2},"
           " float[1,2] y_want = {5,7}> { y = Slice(x, b, e, a, s) }");
     check("g () => (y) <float[2,4] x = {1,2,3,4,5,6,7,8}, int64[2] b = {0,1}, int64[2] e = {-1,1000}, float[1,3] y_want = {2,3,4}> { y = Slice(x, b, e) }");
-    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int32[1] b = {-1}, int32[1] e = {-2147483648}, int32[1] a = {-1}, int32[1] s = {-2},"
+    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int32[1] b = {-1}, int32[1] e = {-2147483648}, int32[1] a = {-1}, "
+          "int32[1] s = {-2},"
           " int8[3] y_want = {5,3,1}> { y = Slice(x, b, e, a, s) }");
-    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {9223372036854775807}, int64[1] e = {-9223372036854775808}, int64[1] a = {0},"
+    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {9223372036854775807}, int64[1] e = "
+          "{-9223372036854775808}, int64[1] a = {0},"
           " int64[1] s = {-1}, int8[5] y_want = {5,4,3,2,1}> { y = Slice(x, b, e, a, s) }");
-    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {3}, int64[1] e = {1}, int8[0] y_want = {}> { y = Slice(x, b, e) }");
-    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {2}, int64[1] e = {5}, int64[1] s = {9223372036854775807},"
-          " int8[1] y_want = {3}> { y = Slice(x, b, e, , s) }");
-    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {2}, int64[1] e = {-6}, int64[1] s = {-9223372036854775808},"
+    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {3}, int64[1] e = {1}, int8[0] y_want = {}> { y = "
+          "Slice(x, b, e) }");
+    check(
+        "g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {2}, int64[1] e = {5}, int64[1] s = {9223372036854775807},"
+        " int8[1] y_want = {3}> { y = Slice(x, b, e, , s) }");
+    check("g () => (y) <int8[5] x = {1,2,3,4,5}, int64[1] b = {2}, int64[1] e = {-6}, int64[1] s = "
+          "{-9223372036854775808},"
           " int8[1] y_want = {3}> { y = Slice(x, b, e, , s) }");
     check_fails("g () => (y) <float[2] x = {1,2}, int64[1] b = {0}, int64[1] s = {0}> { y = Slice(x, b, b, , s) }", OPF_INVALID_INPUT, "steps[0] is 0");
     check_fails("g () => (y) <float[2,1] x = {1,2}, int64[2] b = {0,0}, int64[2] a = {0,-2}> { y = Slice(x, b, b, a) }", OPF_INVALID_MODEL, "twice");
-    check_fails("g () => (y) <float[2] x = {1,2}, int64[2] b = {0,0}> { y = Slice(x, b, b) }", OPF_INVALID_MODEL, "2 axes");
+    check_fails("g () => (y) <float[2] x = {1,2}, int64[2] b = {0,0}> { y = Slice(x, b, b) }", OPF_INVALID_MODEL,
+                "2 axes");
 }
 
 static void test_slice_symbols(void **state)
@@ -309,18 +348,22 @@ static void test_slice_symbols(void **state)
     check_shape("g (float[1,S] x, float[1,S+2] m) => (y) <int64[1] b = {0}, int64[1] two = {2}, int64[1] one = {1}> {"
                 " sh = Shape(x) s = Slice(sh, one, two) y = Slice(m, b, s, one) }",
                 "float[1,S]", NULL);
-    check_shape("g (float[N] x) => (y) <int64[1] b = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, b, e) }", "float[?", NULL);
+    check_shape("g (float[N] x) => (y) <int64[1] b = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, b, e) }",
+                "float[?", NULL);
 }
 
 static void test_gather(void **state)
 {
     (void)state;
     check("g () => (y) <float[3,2] x = {1,2,3,4,5,6}, int64[2,2] i = {0,-1,1,0}, float[2,2,2] y_want = {1,2,5,6,3,4,1,2}> { y = Gather(x, i) }");
-    check("g () => (y) <bool[2,3] x = {1,0,0,0,0,1}, int32[2] i = {2,0}, bool[2,2] y_want = {0,1,1,0}> { y = Gather<axis = 1>(x, i) }");
-    check("g () => (y) <int64[2,3] x = {1,2,3,4,5,6}, int64 i = {-1}, int64[2] y_want = {3,6}> { y = Gather<axis = -1>(x, i) }");
+    check("g () => (y) <bool[2,3] x = {1,0,0,0,0,1}, int32[2] i = {2,0}, bool[2,2] y_want = {0,1,1,0}> { y = "
+          "Gather<axis = 1>(x, i) }");
+    check("g () => (y) <int64[2,3] x = {1,2,3,4,5,6}, int64 i = {-1}, int64[2] y_want = {3,6}> { y = Gather<axis = "
+          "-1>(x, i) }");
     check("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[0] i = {}, float[0,3] y_want = {}> { y = Gather(x, i) }");
     check_fails("g () => (y) <float[3] x = {1,2,3}, int64[2] i = {0,3}> { y = Gather(x, i) }", OPF_INVALID_INPUT, "index 3 is out of range for axis 0 of 3");
-    check_fails("g () => (y) <float[3] x = {1,2,3}, int64 i = {-4}> { y = Gather(x, i) }", OPF_INVALID_INPUT, "index -4");
+    check_fails("g () => (y) <float[3] x = {1,2,3}, int64 i = {-4}> { y = Gather(x, i) }", OPF_INVALID_INPUT,
+                "index -4");
     check_shape("g (float[V,8] x, int64[N,S] i) => (y) { y = Gather(x, i) }", "float[N,S,8]", NULL);
 }
 
@@ -348,14 +391,17 @@ static void test_expand_shape_size(void **state)
     (void)state;
     check("g () => (y) <float[3,1] x = {1,2,3}, int64[3] s = {2,1,2}, float[2,3,2] y_want = {1,1,2,2,3,3,1,1,2,2,3,3}> { y = Expand(x, s) }");
     check("g () => (y) <int32 x = {7}, int64[1] s = {3}, int32[3] y_want = {7,7,7}> { y = Expand(x, s) }");
-    check("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[1] s = {1}, float[2,3] y_want = {1,2,3,4,5,6}> { y = Expand(x, s) }");
+    check("g () => (y) <float[2,3] x = {1,2,3,4,5,6}, int64[1] s = {1}, float[2,3] y_want = {1,2,3,4,5,6}> { y = "
+          "Expand(x, s) }");
     check("g () => (y, z, w) <float[2,3,4] x = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}, int64[3] y_want = {2,3,4}, int64[1] z_want = {3},"
           " int64 w_want = {24}, int64[0] v_want = {}> { y = Shape(x) z = Shape<start = -2, end = -1>(x) w = Size(x) v = Shape<start = 3, end = 1>(x) }");
-    check_fails("g () => (y) <float[2] x = {1,2}, int64[1] s = {3}> { y = Expand(x, s) }", OPF_INVALID_INPUT, "cannot become");
+    check_fails("g () => (y) <float[2] x = {1,2}, int64[1] s = {3}> { y = Expand(x, s) }", OPF_INVALID_INPUT,
+                "cannot become");
     check_shape("g (float[1,1,S] x) => (y) <int64[1] h = {12}> { sh = Shape(x) s = Shape<start = 2>(x) t = Concat<axis = 0>(h, s, s) y = Expand(x, t) }", "float[12,S,S]", NULL);
     check_shape("g (float[N,3,H] x) => (y) { y = Shape(x) }", "int64[3]", "N,3,H");
     check_shape("g (float[N,3,H] x) => (y) { y = Size(x) }", "int64[]", "3*N*H");
-    check_shape("g (float[N,3,H] x) => (y) <int64[1] two = {2}> { s = Shape<end = 1>(x) y = Expand(s, two) }", "int64[2]", "N,N");
+    check_shape("g (float[N,3,H] x) => (y) <int64[1] two = {2}> { s = Shape<end = 1>(x) y = Expand(s, two) }",
+                "int64[2]", "N,N");
     check_shape("g (float[N,3,H] x) => (y) { s = Shape(x) y, z = Split<num_outputs = 2>(s) }", "int64[2]", "N,3");
     check_shape("g (float[N,3,H] x) => (y) <int64[1] m = {-1}, int64[1] far = {-9223372036854775808}, int64[1] a = {0}> { s = Shape(x) y = Slice(s, m, far, a, m) }", "int64[3]", "H,3,N");
     check_shape("g (float[N,3] x) => (y) <int64[1,1] i = {1}, int64[1] u = {5}> { s = Shape(x) y = ScatterND(s, i, u) }", "int64[2]", "N,5");
@@ -367,18 +413,25 @@ static void test_create(void **state)
     check("g () => (y, z) <int64[2] s = {2,2}, float[2,2] y_want = {0,0,0,0}, int32[2,2] z_want = {3,3,3,3}> {"
           " y = ConstantOfShape(s) z = ConstantOfShape<value = int32[1] {3}>(s) }");
     check("g () => (y) <int64[0] s = {}, float16 y_want = {1.5}> { y = ConstantOfShape<value = float16[1] {1.5}>(s) }");
-    check("g () => (y) <int64[1] s = {3}, int4[3] y_want = {-3,-3,-3}> { y = ConstantOfShape<value = int4[1] {-3}>(s) }");
-    check("g () => (y) <int64 a = {10}, int64 b = {3}, int64 d = {-3}, int64[3] y_want = {10,7,4}> { y = Range(a, b, d) }");
-    check("g () => (y) <float a = {1}, float b = {2}, float d = {0.25}, float[4] y_want = {1,1.25,1.5,1.75}> { y = Range(a, b, d) }");
+    check(
+        "g () => (y) <int64[1] s = {3}, int4[3] y_want = {-3,-3,-3}> { y = ConstantOfShape<value = int4[1] {-3}>(s) }");
+    check("g () => (y) <int64 a = {10}, int64 b = {3}, int64 d = {-3}, int64[3] y_want = {10,7,4}> { y = Range(a, b, "
+          "d) }");
+    check("g () => (y) <float a = {1}, float b = {2}, float d = {0.25}, float[4] y_want = {1,1.25,1.5,1.75}> { y = "
+          "Range(a, b, d) }");
     check("g () => (y) <int16 a = {3}, int16 b = {3}, int16 d = {1}, int16[0] y_want = {}> { y = Range(a, b, d) }");
-    check_fails("g () => (y) <int64 a = {3}, int64 b = {3}, int64 d = {0}> { y = Range(a, b, d) }", OPF_INVALID_INPUT, "delta is 0");
-    check_fails("g () => (y) <float a = {3}, float b = {3}, float d = {0}> { y = Range(a, b, d) }", OPF_INVALID_INPUT, "no length");
+    check_fails("g () => (y) <int64 a = {3}, int64 b = {3}, int64 d = {0}> { y = Range(a, b, d) }", OPF_INVALID_INPUT,
+                "delta is 0");
+    check_fails("g () => (y) <float a = {3}, float b = {3}, float d = {0}> { y = Range(a, b, d) }", OPF_INVALID_INPUT,
+                "no length");
     check_fails("g () => (y) <int64 a = {-9223372036854775808}, int64 b = {9223372036854775807}, int64 d = {1}> { y = Range(a, b, d) }", OPF_INVALID_INPUT, "elements");
     check_fails("g () => (y) <int64[1] s = {-1}> { y = ConstantOfShape(s) }", OPF_INVALID_INPUT, "-1");
     check_fails("g () => (y) { y = Constant<value_string = \"a\">() }", OPF_UNSUPPORTED, "value_string");
     check_shape("g (float[N,S] x) => (y) <int64 zero = {0}, int64 one = {1}> { sh = Shape(x) s = Gather(sh, one) y = Range(zero, s, one) }", "int64[S]", "none");
-    check_shape("g (float[N,2] x) => (y) { s = Shape<start = 1>(x) y = ConstantOfShape<value = int64[1] {4}>(s) }", "int64[2]", "4,4");
-    check_shape("g () => (y) { y = Constant<value_ints: ints = []>() z = Constant<value = int64 {1}, extra = 1>() }", "int64[0]", NULL);
+    check_shape("g (float[N,2] x) => (y) { s = Shape<start = 1>(x) y = ConstantOfShape<value = int64[1] {4}>(s) }",
+                "int64[2]", "4,4");
+    check_shape("g () => (y) { y = Constant<value_ints: ints = []>() z = Constant<value = int64 {1}, extra = 1>() }",
+                "int64[0]", NULL);
 }
 
 static void test_constant(void **state)
@@ -414,18 +467,25 @@ static void test_pad(void **state)
     check("g () => (y) <float[2,2] x = {1,2,3,4}, int64[4] p = {0,1,1,-1}, float v = {9}, float[3,2] y_want = {9,1,9,3,9,9}> { y = Pad(x, p, v) }");
     check("g () => (y) <int32[3] x = {1,2,3}, int64[2] p = {2,1}, int32[6] y_want = {0,0,1,2,3,0}> { y = Pad(x, p) }");
     check("g () => (y) <float[3] x = {1,2,3}, int64[2] p = {5,3}, float[11] y_want = {2,1,2,3,2,1,2,3,2,1,2}> { y = Pad<mode = \"reflect\">(x, p) }");
-    check("g () => (y) <float[3] x = {1,2,3}, int64[2] p = {2,1}, float[6] y_want = {1,1,1,2,3,3}> { y = Pad<mode = \"edge\">(x, p) }");
+    check("g () => (y) <float[3] x = {1,2,3}, int64[2] p = {2,1}, float[6] y_want = {1,1,1,2,3,3}> { y = Pad<mode = "
+          "\"edge\">(x, p) }");
     check("g () => (y) <float[3] x = {1,2,3}, int64[2] p = {4,2}, float[9] y_want = {3,1,2,3,1,2,3,1,2}> { y = Pad<mode = \"wrap\">(x, p) }");
-    check("g () => (y) <float[3] x = {1,2,3}, int64[2] p = {1,-1}, float[3] y_want = {1,1,2}> { y = Pad<mode = \"edge\">(x, p) }");
+    check("g () => (y) <float[3] x = {1,2,3}, int64[2] p = {1,-1}, float[3] y_want = {1,1,2}> { y = Pad<mode = "
+          "\"edge\">(x, p) }");
     check("g () => (y) <uint8[1,2] x = {1,2}, int64[2] p = {1,1}, int64[1] a = {-1}, uint8[1,4] y_want = {0,1,2,0}> { y = Pad(x, p, , a) }");
     check("g () => (y) <int4[2] x = {1,-2}, int64[2] p = {1,1}, int4[4] y_want = {0,1,-2,0}> { y = Pad(x, p) }");
     check("g () => (y) <float[0] x = {}, int64[2] p = {1,1}, float[2] y_want = {0,0}> { y = Pad(x, p) }");
-    check_fails("g () => (y) <float[0] x = {}, int64[2] p = {1,1}> { y = Pad<mode = \"edge\">(x, p) }", OPF_INVALID_INPUT, "empty");
-    check_fails("g () => (y) <float[2] x = {1,2}, int64[2] p = {-2,-1}> { y = Pad(x, p) }", OPF_INVALID_INPUT, "padded by");
+    check_fails("g () => (y) <float[0] x = {}, int64[2] p = {1,1}> { y = Pad<mode = \"edge\">(x, p) }",
+                OPF_INVALID_INPUT, "empty");
+    check_fails("g () => (y) <float[2] x = {1,2}, int64[2] p = {-2,-1}> { y = Pad(x, p) }", OPF_INVALID_INPUT,
+                "padded by");
     check_fails("g () => (y) <float[2] x = {1,2}, int64[2] p = {-9223372036854775808,-9223372036854775808}> { y = Pad(x, p) }", OPF_INVALID_INPUT, "padded by");
-    check_fails("g () => (y) <float[2] x = {1,2}, int64[3] p = {1,1,1}> { y = Pad(x, p) }", OPF_INVALID_MODEL, "3 elements");
-    check_fails("g () => (y) <float[2] x = {1,2}, int64[2] p = {1,1}> { y = Pad<mode = \"odd\">(x, p) }", OPF_INVALID_MODEL, "mode");
-    check_shape("g (float[N,3,H,W] x) => (y) <int64[8] p = {0,0,1,1,0,0,1,2}> { y = Pad(x, p) }", "float[N,3,H+2,W+3]", NULL);
+    check_fails("g () => (y) <float[2] x = {1,2}, int64[3] p = {1,1,1}> { y = Pad(x, p) }", OPF_INVALID_MODEL,
+                "3 elements");
+    check_fails("g () => (y) <float[2] x = {1,2}, int64[2] p = {1,1}> { y = Pad<mode = \"odd\">(x, p) }",
+                OPF_INVALID_MODEL, "mode");
+    check_shape("g (float[N,3,H,W] x) => (y) <int64[8] p = {0,0,1,1,0,0,1,2}> { y = Pad(x, p) }", "float[N,3,H+2,W+3]",
+                NULL);
 }
 
 static void test_scatter_nd(void **state)
@@ -434,8 +494,10 @@ static void test_scatter_nd(void **state)
     check("g () => (y) <float[2,2] x = {1,2,3,4}, int64[1,1] i = {-1}, float[1,2] u = {8,9}, float[2,2] y_want = {1,2,8,9}> { y = ScatterND(x, i, u) }");
     check("g () => (y) <int64[3] x = {1,2,3}, int64[2,1] i = {0,0}, int64[2] u = {5,6}, int64[3] y_want = {12,2,3}> { y = ScatterND<reduction = \"add\">(x, i, u) }");
     check("g () => (y) <float[3] x = {1,2,3}, int64[2,1] i = {2,2}, float[2] u = {5,4}, float[3] y_want = {1,2,60}> { y = ScatterND<reduction = \"mul\">(x, i, u) }");
-    check("g () => (y) <uint64[2] x = {1,18446744073709551615}, int64[2,1] i = {0,1}, uint64[2] u = {18446744073709551614,7},"
-          " uint64[2] y_want = {18446744073709551614,18446744073709551615}> { y = ScatterND<reduction = \"max\">(x, i, u) }");
+    check("g () => (y) <uint64[2] x = {1,18446744073709551615}, int64[2,1] i = {0,1}, uint64[2] u = "
+          "{18446744073709551614,7},"
+          " uint64[2] y_want = {18446744073709551614,18446744073709551615}> { y = ScatterND<reduction = \"max\">(x, i, "
+          "u) }");
     check("g () => (y) <float16[2,2] x = {1,2,3,4}, int64[1,2] i = {1,0}, float16[1] u = {0.5}, float16[2,2] y_want = {1,2,0.5,4}> { y = ScatterND<reduction = \"min\">(x, i, u) }");
     check("g () => (y) <bool[2,2] x = {1,0,0,0}, int64[0,1] i = {}, bool[0,2] u = {}, bool[2,2] y_want = {1,0,0,0}> { y = ScatterND(x, i, u) }");
     check_fails("g () => (y) <float[3] x = {1,2,3}, int64[1,1] i = {3}, float[1] u = {5}> { y = ScatterND(x, i, u) }", OPF_INVALID_INPUT, "index 3");
@@ -476,7 +538,8 @@ static void test_rows(void **state)
 {
     (void)state;
     const char *g = "g (float[2,1,4] x) => (y)", *one = "g (float[1,3] x) => (y)";
-    check_rows(9, g, "y = Slice<axes = [2], ends = [2], starts = [0]>(x)", "y = Slice(x, \"y/starts\", \"y/ends\", \"y/axes\")");
+    check_rows(9, g, "y = Slice<axes = [2], ends = [2], starts = [0]>(x)",
+               "y = Slice(x, \"y/starts\", \"y/ends\", \"y/axes\")");
     check_rows(9, g, "y = Squeeze<axes = [1]>(x)", "y = Squeeze(x, \"y/axes\")");
     check_rows(12, g, "y = Squeeze<axes = [-2]>(x)", "y = Squeeze(x, \"y/axes\")");
     check_rows(12, g, "y = Squeeze(x)", "y = Squeeze(x)");
@@ -514,18 +577,30 @@ static void test_no_older_form(void **state)
     check_lower_fails(14, "g (float[N] x) => (y) { y = Shape<start = 1>(x) }", "start");
     check_lower_fails(12, "g (bfloat16[N] x) => (y) { y = Transpose(x) }", "bfloat16 came with opset 13");
     check_lower_fails(20, "g (int4[N] x) => (y) { y = Transpose(x) }", "int4 came with opset 21");
-    check_lower_fails(17, "g (float[2] x, int64[1,1] i, float[1] u) => (y) { y = ScatterND<reduction = \"max\">(x, i, u) }", "opset 18");
-    check_lower_fails(9, "g (float[N] x) => (y) <int64[1] a = {0}, int64[1] s = {2}> { y = Slice(x, a, s, a, s) }", "steps");
+    check_lower_fails(17,
+                      "g (float[2] x, int64[1,1] i, float[1] u) => (y) { y = ScatterND<reduction = \"max\">(x, i, u) }",
+                      "opset 18");
+    check_lower_fails(9, "g (float[N] x) => (y) <int64[1] a = {0}, int64[1] s = {2}> { y = Slice(x, a, s, a, s) }",
+                      "steps");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reshape),       cmocka_unit_test(test_reshape_family), cmocka_unit_test(test_transpose),
-        cmocka_unit_test(test_concat_split),  cmocka_unit_test(test_slice),          cmocka_unit_test(test_slice_symbols),
-        cmocka_unit_test(test_gather),        cmocka_unit_test(test_data_errors),    cmocka_unit_test(test_expand_shape_size),
-        cmocka_unit_test(test_create),        cmocka_unit_test(test_constant),       cmocka_unit_test(test_pad),
-        cmocka_unit_test(test_scatter_nd),    cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_reshape),
+        cmocka_unit_test(test_reshape_family),
+        cmocka_unit_test(test_transpose),
+        cmocka_unit_test(test_concat_split),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_slice_symbols),
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_data_errors),
+        cmocka_unit_test(test_expand_shape_size),
+        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_constant),
+        cmocka_unit_test(test_pad),
+        cmocka_unit_test(test_scatter_nd),
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_no_older_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
