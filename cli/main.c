@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opfuse COMMAND [OPTIONS]: finds the command, and prints its result when it has come to an end. */
-#include "cli.h"
+#include "commands.h"
 #include "options.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define CLI_COMMAND(name) extern const cli_command cli_cmd_##name;
-#include "commands.def"
-#undef CLI_COMMAND
 
 static const cli_command *const commands[] = {
 #define CLI_COMMAND(name) &cli_cmd_##name,

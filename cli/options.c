@@ -35,7 +35,7 @@ static void set_real(double *field, const char *name, const char *value)
 }
 
 /* Cuts "NAME=VALUE" at `at`, which is the first or the last '='. */
-static const char *split(const char *option, char *value, char *at, const char *form)
+static char *split(const char *option, char *value, char *at, const char *form)
 {
     if (at == NULL || at == value)
         cli_die(CLI_USAGE, "%s %s: must be %s", option, value, form);
@@ -105,7 +105,7 @@ static void set_dim(cli_options *o, const char *option, char *value)
 static void set_limit(cli_options *o, const char *option, char *value)
 {
     static const char suffixes[] = "KMGT";
-    char             *text       = value + (split(option, value, strrchr(value, '='), "NAME=VALUE") - value);
+    char             *text       = split(option, value, strrchr(value, '='), "NAME=VALUE");
     size_t            n          = strlen(text);
     const char       *suffix     = n == 0 ? NULL : strchr(suffixes, text[n - 1]);
     unsigned          shift      = suffix == NULL ? 0 : 10 * (unsigned)(suffix - suffixes + 1);

@@ -12,15 +12,15 @@
 #include "ops/infer.h"
 
 typedef struct opf_fuse_context {
-    opf_graph              *graph; /* the main graph or a body; bodies come first, innermost first */
-    opf_fuse_report        *report;
+    opf_graph *graph; /* the main graph or a body; bodies come first, innermost first */
+    opf_fuse_report *report;
     const opf_fuse_options *options;
-    opf_arena              *scratch; /* lives until opf_fuse returns */
-    int64_t                 left;    /* rewrites still allowed; negative: no bound */
-    opf_info               *infos;   /* by value id, for opf_infer_node; filled for a node's inputs when it is inferred */
-    uint32_t                infos_capacity;
-    uint32_t               *marks; /* by node id: equals `mark` when visited by the current walk (legality.c) */
-    uint32_t                marks_capacity, mark;
+    opf_arena *scratch; /* lives until opf_fuse returns */
+    int64_t left;       /* rewrites still allowed; negative: no bound */
+    opf_info *infos;    /* by value id, for opf_infer_node; filled for a node's inputs when it is inferred */
+    uint32_t infos_capacity;
+    uint32_t *marks; /* by node id: equals `mark` when visited by the current walk (legality.c) */
+    uint32_t marks_capacity, mark;
 } opf_fuse_context;
 
 /* The rule is not switched off, by its name or its family. */
@@ -33,11 +33,12 @@ bool opf_fuse_allows(const opf_fuse_context *context, const char *rule, opf_node
 /* Infers the outputs of a node again, its anchor's result under the steps included, into the graph's infos. */
 opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id node, opf_error *error);
 
-/* After a rewrite: reports it (the origin is that of the anchor node), counts it, and verifies the graph in debug builds. */
+/* After a rewrite: reports it (the origin is that of the anchor node), counts it, and verifies the graph in debug
+ * builds. */
 opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_id anchor, opf_error *error);
 /* The same, where the rewrite joined fewer nodes than the anchor already stands for: names of those that it joined. */
-opf_status opf_fuse_done_with(opf_fuse_context *context, const char *rule, opf_node_id anchor, const char *const *origin,
-                              uint32_t n_origin, opf_error *error);
+opf_status opf_fuse_done_with(opf_fuse_context *context, const char *rule, opf_node_id anchor,
+                              const char *const *origin, uint32_t n_origin, opf_error *error);
 
 /* The family of a rule or absorber: "conv", "matmul", "norm", "activation", "elementwise"; NULL: no such rule. */
 const char *opf_fuse_family(const char *rule);

@@ -16,36 +16,37 @@ typedef enum opf_item_kind {
 
 /* What a name stands for, and what an expression gives. */
 typedef struct opf_item {
-    opf_item_kind    kind;
-    opf_value_id     value;
+    opf_item_kind kind;
+    opf_value_id value;
     const opf_const *constant;
-    double           number;
-    opf_attr         attr;
+    double number;
+    opf_attr attr;
 } opf_item;
 
 enum { OPF_FUNCTION_ARGS = 16 };
 
 typedef struct opf_rule_call {
-    opf_fuse_context    *context;
-    const opf_rule      *rule;
+    opf_fuse_context *context;
+    const opf_rule *rule;
     const opf_rule_expr *expr;
-    const opf_item      *args;
-    uint32_t             n_args;
-    opf_item            *result; /* of value functions */
-    opf_refusal         *why;
-    bool                *failed; /* set when memory is out */
+    const opf_item *args;
+    uint32_t n_args;
+    opf_item *result; /* of value functions */
+    opf_refusal *why;
+    bool *failed; /* set when memory is out */
 } opf_rule_call;
 
 struct opf_rule_function {
     const char *name;
-    uint32_t    least, most; /* arguments */
-    bool        is_condition;
-    bool        absent_is_fine; /* otherwise an absent argument is refused before the call */
+    uint32_t least, most; /* arguments */
+    bool is_condition;
+    bool absent_is_fine;                     /* otherwise an absent argument is refused before the call */
     bool (*call)(const opf_rule_call *call); /* false: refused, call->why says so */
-    const char *text; /* for the table of functions */
+    const char *text;                        /* for the table of functions */
 };
 
-const opf_rule_function *opf_rule_find_function(const char *name); /* NULL: there is none; "+" and its like are here too */
+const opf_rule_function *
+opf_rule_find_function(const char *name); /* NULL: there is none; "+" and its like are here too */
 const opf_rule_function *opf_rule_all_functions(uint32_t *n);
 
 /* What argument i is called in messages: its name in the rule, or its text. */

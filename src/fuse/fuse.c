@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop: rules in their order, then absorbers, until nothing changes. Each rewrite lowers the cost, so it ends. Nodes
- * are indexed by operator, so that a rule looks only at nodes that it can start from.
+ * The loop: rules in their order, then absorbers, until nothing changes. Each rewrite lowers the cost, so it ends.
+ * Nodes are indexed by operator, so that a rule looks only at nodes that it can start from.
  */
 #include "fuse/builtin.h"
 #include "fuse/rewrite.h"
@@ -51,7 +51,7 @@ opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id id, opf_error *
 {
     opf_graph *graph = context->graph;
     if (context->infos_capacity < graph->n_values) {
-        context->infos          = OPF_NEW(context->scratch, opf_info, 2 * (size_t)graph->n_values);
+        context->infos = OPF_NEW(context->scratch, opf_info, 2 * (size_t)graph->n_values);
         context->infos_capacity = context->infos != NULL ? 2 * graph->n_values : 0;
         OPF_OOM_IF(error, context->infos == NULL);
     }
@@ -68,8 +68,8 @@ opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id id, opf_error *
     return OPF_OK;
 }
 
-opf_status opf_fuse_done_with(opf_fuse_context *context, const char *rule, opf_node_id anchor, const char *const *origin,
-                              uint32_t n_origin, opf_error *error)
+opf_status opf_fuse_done_with(opf_fuse_context *context, const char *rule, opf_node_id anchor,
+                              const char *const *origin, uint32_t n_origin, opf_error *error)
 {
     const opf_node *node = opf_graph_node(context->graph, anchor);
     OPF_OOM_IF(error, !opf_report_fusion(context->report, rule, node->name, origin, n_origin));
@@ -95,18 +95,18 @@ opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_i
 
 typedef struct entry {
     const opf_op *op;
-    opf_node_id   node;
+    opf_node_id node;
 } entry;
 
 typedef struct op_index {
-    entry   *list; /* sorted */
+    entry *list; /* sorted */
     uint32_t n;
 } op_index;
 
 static int compare_entries(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
-    uintptr_t    p = (uintptr_t)x->op, q = (uintptr_t)y->op;
+    uintptr_t p = (uintptr_t)x->op, q = (uintptr_t)y->op;
     if (p != q)
         return p < q ? -1 : 1;
     return x->node < y->node ? -1 : x->node > y->node;
@@ -115,8 +115,8 @@ static int compare_entries(const void *a, const void *b)
 static opf_status make_index(opf_fuse_context *context, op_index *index, opf_error *error)
 {
     const opf_graph *graph = context->graph;
-    index->n               = 0;
-    index->list            = OPF_NEW(context->scratch, entry, graph->n_nodes);
+    index->n = 0;
+    index->list = OPF_NEW(context->scratch, entry, graph->n_nodes);
     OPF_OOM_IF(error, index->list == NULL);
     for (uint32_t i = 1; i < graph->n_nodes; i++)
         if (graph->nodes[i].op_type != NULL && graph->nodes[i].op != NULL)
@@ -144,40 +144,41 @@ static uint32_t first_of(const op_index *index, const opf_op *op)
 /* What a round over the rules found; near misses count only when the round changed nothing. */
 typedef struct rules_round {
     opf_fuse_context *context;
-    op_index          index;
-    opf_miss         *misses;
-    uint32_t          n_misses, misses_capacity;
-    bool              changed;
-    opf_error        *error;
+    op_index index;
+    opf_miss *misses;
+    uint32_t n_misses, misses_capacity;
+    bool changed;
+    opf_error *error;
 } rules_round;
 
 static opf_status keep_miss(rules_round *r, const opf_match *match, opf_node_id start)
 {
-    const opf_near  *near  = &match->near;
+    const opf_near *near = &match->near;
     const opf_graph *graph = r->context->graph;
     if (!near->any || (near->code == OPF_MISS_OP && near->matched * 2 < near->of))
         return OPF_OK;
-    opf_miss miss = {.rule    = match->rule->name,
-                     .start   = opf_graph_node(graph, start)->name,
-                     .code    = near->code,
-                     .node    = opf_graph_node(graph, near->node != 0 ? near->node : start)->name,
-                     .reason  = opf_near_text(match, near),
+    opf_miss miss = {.rule = match->rule->name,
+                     .start = opf_graph_node(graph, start)->name,
+                     .code = near->code,
+                     .node = opf_graph_node(graph, near->node != 0 ? near->node : start)->name,
+                     .reason = opf_near_text(match, near),
                      .matched = near->matched < near->of ? near->matched : near->of,
-                     .of      = near->of};
-    OPF_OOM_IF(r->error, miss.reason == NULL || !OPF_PUSH(r->context->scratch, r->misses, r->n_misses, r->misses_capacity, miss));
+                     .of = near->of};
+    OPF_OOM_IF(r->error,
+               miss.reason == NULL || !OPF_PUSH(r->context->scratch, r->misses, r->n_misses, r->misses_capacity, miss));
     return OPF_OK;
 }
 
 static opf_status try_rule(rules_round *r, opf_match *match, opf_node_id start)
 {
-    const opf_rule *rule  = match->rule;
-    bool            found = opf_match_at(match, start);
+    const opf_rule *rule = match->rule;
+    bool found = opf_match_at(match, start);
     OPF_OOM_IF(r->error, match->failed);
     if (!found)
         return keep_miss(r, match, start);
     if (!allows(r->context, rule->name, rule->family, start, match->block->n_nodes))
         return OPF_OK;
-    bool        applied;
+    bool applied;
     opf_node_id anchor;
     opf_refusal why = {0};
     OPF_TRY(opf_rule_rewrite(match, &applied, &anchor, &why, r->error));
@@ -185,8 +186,13 @@ static opf_status try_rule(rules_round *r, opf_match *match, opf_node_id start)
         r->changed = true;
         return opf_fuse_done(r->context, rule->name, anchor, r->error);
     }
-    match->near = (opf_near){.any = true, .code = why.code, .why = OPF_WHY_REASON, .node = why.node, .a = why.reason,
-                             .matched = match->block->n_nodes, .of = match->block->n_nodes};
+    match->near = (opf_near){.any = true,
+                             .code = why.code,
+                             .why = OPF_WHY_REASON,
+                             .node = why.node,
+                             .a = why.reason,
+                             .matched = match->block->n_nodes,
+                             .of = match->block->n_nodes};
     return keep_miss(r, match, start);
 }
 
@@ -228,8 +234,8 @@ static opf_status run_rules(opf_fuse_context *context, const opf_rules *rules, b
     } while (r.changed);
     for (uint32_t i = 0; i < r.n_misses; i++) {
         const opf_miss *miss = &r.misses[i];
-        OPF_OOM_IF(error, !opf_report_miss(context->report, miss->rule, miss->start, miss->code, miss->node, miss->matched, miss->of,
-                                           "%s", miss->reason));
+        OPF_OOM_IF(error, !opf_report_miss(context->report, miss->rule, miss->start, miss->code, miss->node,
+                                           miss->matched, miss->of, "%s", miss->reason));
     }
     return OPF_OK;
 }
@@ -261,7 +267,8 @@ static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const 
     return OPF_OK;
 }
 
-static opf_status parse_user_rules(const char *text, const char *file, opf_arena *arena, opf_rules *rules, opf_error *error)
+static opf_status parse_user_rules(const char *text, const char *file, opf_arena *arena, opf_rules *rules,
+                                   opf_error *error)
 {
     uint32_t first = rules->n;
     OPF_TRY(opf_rules_parse(text, file, arena, rules, error));
@@ -270,7 +277,8 @@ static opf_status parse_user_rules(const char *text, const char *file, opf_arena
         for (uint32_t k = 0; k < i; k++)
             taken = taken || strcmp(rules->list[k].name, rules->list[i].name) == 0;
         if (taken)
-            return opf_rule_fail(&rules->list[i], rules->list[i].place, error, "there is a rule %s already", rules->list[i].name);
+            return opf_rule_fail(&rules->list[i], rules->list[i].place, error, "there is a rule %s already",
+                                 rules->list[i].name);
     }
     return OPF_OK;
 }
@@ -310,7 +318,7 @@ static opf_status keep_names(const opf_rules *rules, opf_arena *arena, opf_error
 {
     for (uint32_t i = 0; i < rules->n; i++) {
         opf_rule *rule = &rules->list[i];
-        rule->name     = opf_arena_copy_string(arena, rule->name, strlen(rule->name));
+        rule->name = opf_arena_copy_string(arena, rule->name, strlen(rule->name));
         OPF_OOM_IF(error, rule->name == NULL);
     }
     return OPF_OK;
@@ -321,8 +329,9 @@ opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_
     opf_arena scratch;
     opf_rules rules = {0};
     opf_arena_init(&scratch, graph->arena->heap);
-    opf_fuse_context context = {.graph = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
-    opf_status       status  = read_rules(options, &scratch, &rules, error);
+    opf_fuse_context context = {
+        .graph = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
+    opf_status status = read_rules(options, &scratch, &rules, error);
     if (status == OPF_OK)
         status = check_names(&rules, options->only, options->n_only, error);
     if (status == OPF_OK)

@@ -5,17 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-bool opf_refuse(opf_fuse_context *context, opf_refusal *why, opf_miss_code code, opf_node_id node, const char *format, ...)
+bool opf_refuse(opf_fuse_context *context, opf_refusal *why, opf_miss_code code, opf_node_id node, const char *format,
+                ...)
 {
     if (why == NULL)
         return false;
-    char    message[300];
+    char message[300];
     va_list list;
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
     va_end(list);
     const char *copy = opf_arena_copy_string(context->scratch, message, strlen(message));
-    *why             = (opf_refusal){.code = code, .node = node, .reason = copy != NULL ? copy : "out of memory"};
+    *why = (opf_refusal){.code = code, .node = node, .reason = copy != NULL ? copy : "out of memory"};
     return false;
 }
 
@@ -27,25 +28,29 @@ static bool contains(const uint32_t *ids, uint32_t n, uint32_t id)
     return false;
 }
 
-bool opf_legal_uses(opf_fuse_context *context, opf_value_id value, const opf_node_id *nodes, uint32_t n, opf_refusal *why)
+bool opf_legal_uses(opf_fuse_context *context, opf_value_id value, const opf_node_id *nodes, uint32_t n,
+                    opf_refusal *why)
 {
     const opf_graph *graph = context->graph;
-    const opf_value *v     = opf_graph_value(graph, value);
+    const opf_value *v = opf_graph_value(graph, value);
     for (uint32_t i = 0; i < v->n_uses; i++) {
-        const opf_use   use    = v->uses[i];
+        const opf_use use = v->uses[i];
         const opf_node *reader = opf_graph_node(graph, use.node);
         if (use.node == 0)
-            return opf_refuse(context, why, OPF_MISS_IS_OUTPUT, v->producer, "%s is also an output of the graph", v->name);
+            return opf_refuse(context, why, OPF_MISS_IS_OUTPUT, v->producer, "%s is also an output of the graph",
+                              v->name);
         if (use.input >= reader->n_inputs - reader->n_captures)
-            return opf_refuse(context, why, OPF_MISS_CAPTURED, use.node, "%s is also read in a body of %s", v->name, reader->name);
+            return opf_refuse(context, why, OPF_MISS_CAPTURED, use.node, "%s is also read in a body of %s", v->name,
+                              reader->name);
         if (!contains(nodes, n, use.node))
-            return opf_refuse(context, why, OPF_MISS_USED_OUTSIDE, use.node, "%s is also read by %s", v->name, reader->name);
+            return opf_refuse(context, why, OPF_MISS_USED_OUTSIDE, use.node, "%s is also read by %s", v->name,
+                              reader->name);
     }
     return true;
 }
 
-bool opf_legal_interior(opf_fuse_context *context, const opf_node_id *nodes, uint32_t n, const opf_value_id *kept, uint32_t n_kept,
-                        opf_refusal *why)
+bool opf_legal_interior(opf_fuse_context *context, const opf_node_id *nodes, uint32_t n, const opf_value_id *kept,
+                        uint32_t n_kept, opf_refusal *why)
 {
     for (uint32_t i = 0; i < n; i++) {
         const opf_node *node = opf_graph_node(context->graph, nodes[i]);
@@ -64,9 +69,9 @@ static bool begin_walk(opf_fuse_context *context)
 {
     uint32_t n = context->graph->n_nodes;
     if (context->marks_capacity < n) {
-        context->marks          = OPF_NEW(context->scratch, uint32_t, 2 * (size_t)n);
+        context->marks = OPF_NEW(context->scratch, uint32_t, 2 * (size_t)n);
         context->marks_capacity = context->marks != NULL ? 2 * n : 0;
-        context->mark           = 0;
+        context->mark = 0;
     }
     if (++context->mark == 0 && context->marks != NULL) {
         memset(context->marks, 0, context->marks_capacity * sizeof *context->marks);
@@ -77,7 +82,7 @@ static bool begin_walk(opf_fuse_context *context)
 
 typedef struct node_stack {
     opf_node_id *list;
-    uint32_t     n, capacity;
+    uint32_t n, capacity;
 } node_stack;
 
 static bool push(opf_fuse_context *context, node_stack *stack, opf_value_id value)
@@ -93,7 +98,7 @@ static bool push(opf_fuse_context *context, node_stack *stack, opf_value_id valu
 static opf_node_id walk(opf_fuse_context *context, node_stack *stack, const opf_node_id *targets, uint32_t n)
 {
     while (stack->n != 0) {
-        opf_node_id     id   = stack->list[--stack->n];
+        opf_node_id id = stack->list[--stack->n];
         const opf_node *node = opf_graph_node(context->graph, id);
         if (contains(targets, n, id))
             return id;
@@ -107,11 +112,12 @@ static opf_node_id walk(opf_fuse_context *context, node_stack *stack, const opf_
 bool opf_legal_convex(opf_fuse_context *context, const opf_node_id *nodes, uint32_t n, opf_refusal *why)
 {
     node_stack stack = {0};
-    bool  ok    = begin_walk(context);
+    bool ok = begin_walk(context);
     for (uint32_t i = 0; ok && i < n; i++) {
         const opf_node *node = opf_graph_node(context->graph, nodes[i]);
         for (uint32_t k = 0; ok && k < node->n_inputs; k++) {
-            opf_node_id producer = node->inputs[k] != 0 ? opf_graph_value(context->graph, node->inputs[k])->producer : 0;
+            opf_node_id producer =
+                node->inputs[k] != 0 ? opf_graph_value(context->graph, node->inputs[k])->producer : 0;
             if (!contains(nodes, n, producer))
                 ok = push(context, &stack, node->inputs[k]);
         }
@@ -134,7 +140,7 @@ bool opf_legal_depends(opf_fuse_context *context, opf_value_id value, opf_node_i
 bool opf_legal_same(opf_fuse_context *context, const opf_info *found, const opf_info *wanted, opf_refusal *why)
 {
     opf_miss_code code = OPF_MISS_SHAPE;
-    bool          same = true;
+    bool same = true;
     if (found->type != wanted->type || found->type == OPF_TYPE_NONE) {
         code = OPF_MISS_DTYPE;
         same = false;

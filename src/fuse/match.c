@@ -11,12 +11,12 @@
 enum { MAX_STEPS = 20000, MAX_ARGS = 8 };
 
 typedef struct goal {
-    bool                 climb;  /* expr is matched by value: go on to what reads it */
+    bool climb; /* expr is matched by value: go on to what reads it */
     const opf_rule_expr *expr;
-    opf_value_id         value;
-    opf_node_id          node;   /* climb: that produces value; otherwise: that reads it */
-    uint32_t             input;  /* of that reader */
-    const struct goal   *next;
+    opf_value_id value;
+    opf_node_id node; /* climb: that produces value; otherwise: that reads it */
+    uint32_t input;   /* of that reader */
+    const struct goal *next;
 } goal;
 
 static bool solve(opf_match *m, const goal *goals);
@@ -37,7 +37,7 @@ static void undo(opf_match *m, mark before)
 {
     while (m->n_trail > before.n_trail)
         m->bound[m->trail[--m->n_trail]] = false;
-    m->n_nodes   = before.n_nodes;
+    m->n_nodes = before.n_nodes;
     m->n_skipped = before.n_skipped;
 }
 
@@ -57,9 +57,9 @@ static bool push_node(opf_match *m, opf_node_id node, bool skipped)
 
 bool opf_match_bind(opf_match *m, uint32_t name, opf_item item)
 {
-    m->items[name]          = item;
-    m->bound[name]          = true;
-    m->trail[m->n_trail++]  = name;
+    m->items[name] = item;
+    m->bound[name] = true;
+    m->trail[m->n_trail++] = name;
     return true;
 }
 
@@ -67,12 +67,13 @@ bool opf_match_fail(opf_match *m, opf_near near)
 {
     if (m->forgiven != NULL)
         return false;
-    bool at_fault = near.why == OPF_WHY_LITERAL || near.why == OPF_WHY_CONSTANT || near.why == OPF_WHY_ATTR || near.why == OPF_WHY_OPERAND;
-    near.any      = true;
-    near.of       = m->block->n_nodes;
-    near.reached  = m->n_nodes - m->n_skipped;
-    near.matched  = near.reached - (at_fault && near.reached > 0 ? 1 : 0);
-    bool nearer   = !m->near.any || near.reached > m->near.reached ||
+    bool at_fault = near.why == OPF_WHY_LITERAL || near.why == OPF_WHY_CONSTANT || near.why == OPF_WHY_ATTR ||
+                    near.why == OPF_WHY_OPERAND;
+    near.any = true;
+    near.of = m->block->n_nodes;
+    near.reached = m->n_nodes - m->n_skipped;
+    near.matched = near.reached - (at_fault && near.reached > 0 ? 1 : 0);
+    bool nearer = !m->near.any || near.reached > m->near.reached ||
                   (near.reached == m->near.reached && near.code != OPF_MISS_OP && m->near.code == OPF_MISS_OP);
     if (nearer)
         m->near = near;
@@ -137,15 +138,15 @@ static bool match_operands(opf_match *m, const opf_rule_expr *expr, opf_node_id 
                            const goal *next)
 {
     const opf_node *node = opf_graph_node(m->context->graph, id);
-    goal            goals[MAX_ARGS];
-    uint32_t        n = 0;
+    goal goals[MAX_ARGS];
+    uint32_t n = 0;
     for (uint32_t literals = 0; literals < 2; literals++)
         for (uint32_t i = 0; i < expr->n_args; i++) {
             uint32_t input = input_of(swapped, i);
             if (i == from_arg || (expr->args[i]->kind == OPF_RULE_NUMBER) != (literals == 1))
                 continue;
             opf_value_id value = input < node->n_own_inputs ? node->inputs[input] : 0;
-            goals[n++]         = (goal){.expr = expr->args[i], .value = value, .node = id, .input = input};
+            goals[n++] = (goal){.expr = expr->args[i], .value = value, .node = id, .input = input};
         }
     for (uint32_t i = 0; i < n; i++)
         goals[i].next = i + 1 < n ? &goals[i + 1] : next;
@@ -166,15 +167,18 @@ static bool match_node(opf_match *m, const opf_rule_expr *expr, opf_node_id id, 
 {
     const opf_node *node = opf_graph_node(m->context->graph, id);
     if (expr->n_args > MAX_ARGS || has_more_inputs(node, expr->n_args))
-        return opf_match_fail(m, (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_REASON, .node = id, .a = "has operands or steps that the rule does not know"});
+        return opf_match_fail(m, (opf_near){.code = OPF_MISS_OP,
+                                            .why = OPF_WHY_REASON,
+                                            .node = id,
+                                            .a = "has operands or steps that the rule does not know"});
     const mark before = take_mark(m);
     if (!push_node(m, id, false) || !opf_match_attrs(m, expr, id)) {
         undo(m, before);
         return false;
     }
     const mark after = take_mark(m);
-    bool       both  = (node->op->traits & OPF_COMMUTATIVE) != 0 && expr->n_args >= 2 && node->n_own_inputs >= 2;
-    bool       tried = false;
+    bool both = (node->op->traits & OPF_COMMUTATIVE) != 0 && expr->n_args >= 2 && node->n_own_inputs >= 2;
+    bool tried = false;
     for (uint32_t order = 0; order < (both ? 2u : 1u); order++) {
         if (from_arg < expr->n_args && input_of(order == 1, from_arg) != from_input)
             continue;
@@ -187,22 +191,28 @@ static bool match_node(opf_match *m, const opf_rule_expr *expr, opf_node_id id, 
     }
     undo(m, before);
     if (!tried)
-        opf_match_fail(m, (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_REASON, .node = id, .a = "the operands are in another order than they must be"});
+        opf_match_fail(m, (opf_near){.code = OPF_MISS_OP,
+                                     .why = OPF_WHY_REASON,
+                                     .node = id,
+                                     .a = "the operands are in another order than they must be"});
     return false;
 }
 
 static bool match_operator(opf_match *m, const opf_rule_expr *expr, const goal *g)
 {
-    const opf_graph *graph    = m->context->graph;
-    const mark       before   = take_mark(m);
-    opf_value_id     value    = skip(m, g->value);
-    opf_node_id      producer = opf_graph_value(graph, value)->producer;
+    const opf_graph *graph = m->context->graph;
+    const mark before = take_mark(m);
+    opf_value_id value = skip(m, g->value);
+    opf_node_id producer = opf_graph_value(graph, value)->producer;
     if (value != 0 && producer != 0 && opf_graph_node(graph, producer)->op == expr->op &&
         opf_graph_value(graph, value)->producer_output == 0 && match_node(m, expr, producer, expr->n_args, 0, g->next))
         return true;
     if (producer == 0 || opf_graph_node(graph, producer)->op != expr->op)
-        opf_match_fail(m, (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_OPERATOR, .node = producer != 0 ? producer : g->node,
-                                     .value = value, .a = expr->text});
+        opf_match_fail(m, (opf_near){.code = OPF_MISS_OP,
+                                     .why = OPF_WHY_OPERATOR,
+                                     .node = producer != 0 ? producer : g->node,
+                                     .value = value,
+                                     .a = expr->text});
     undo(m, before);
     return false;
 }
@@ -223,7 +233,8 @@ static bool same_value(const opf_graph *graph, opf_value_id a, opf_value_id b)
     if (!is_float && !opf_types_have(OPF_TYPES_INT | OPF_TYPES_BOOL, x->type))
         return false;
     for (size_t i = 0; i < x->count; i++)
-        if (is_float ? opf_const_f64_at(x, i) != opf_const_f64_at(y, i) : opf_const_i64_at(x, i) != opf_const_i64_at(y, i))
+        if (is_float ? opf_const_f64_at(x, i) != opf_const_f64_at(y, i)
+                     : opf_const_i64_at(x, i) != opf_const_i64_at(y, i))
             return false;
     return true;
 }
@@ -252,12 +263,12 @@ static bool bind_targets(opf_match *m, uint32_t s, opf_value_id value, opf_node_
 static bool match_definition(opf_match *m, uint32_t s, const goal *g)
 {
     const opf_rule_statement *statement = &m->block->statements[s];
-    const mark                before    = take_mark(m);
-    const opf_graph          *graph     = m->context->graph;
-    opf_value_id              value     = skip(m, g->value);
-    const opf_value          *v         = opf_graph_value(graph, value);
-    const goal                inner     = {.expr = statement->value, .value = value, .node = g->node, .input = g->input, .next = g->next};
-    bool                      ok        = value != 0;
+    const mark before = take_mark(m);
+    const opf_graph *graph = m->context->graph;
+    opf_value_id value = skip(m, g->value);
+    const opf_value *v = opf_graph_value(graph, value);
+    const goal inner = {.expr = statement->value, .value = value, .node = g->node, .input = g->input, .next = g->next};
+    bool ok = value != 0;
     if (ok && statement->n_targets > 1) {
         ok = v->producer != 0 && opf_graph_node(graph, v->producer)->op == statement->value->op &&
              bind_targets(m, s, value, v->producer) && m->items[g->expr->name].value == value &&
@@ -273,7 +284,7 @@ static bool match_definition(opf_match *m, uint32_t s, const goal *g)
 static bool match_name(opf_match *m, const opf_rule_expr *expr, const goal *g)
 {
     const opf_graph *graph = m->context->graph;
-    opf_value_id     value = opf_match_resolve(graph, g->value);
+    opf_value_id value = opf_match_resolve(graph, g->value);
     if (m->bound[expr->name]) {
         const mark before = take_mark(m);
         if (m->block->definition[expr->name] != OPF_RULE_NO_NAME)
@@ -282,14 +293,21 @@ static bool match_name(opf_match *m, const opf_rule_expr *expr, const goal *g)
             if (solve(m, g->next))
                 return true;
         } else {
-            opf_match_fail(m, (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_OPERAND, .node = g->node, .value = g->value,
-                                         .a = m->items[expr->name].value != 0 ? opf_graph_value(graph, m->items[expr->name].value)->name : "nothing"});
+            opf_match_fail(m, (opf_near){.code = OPF_MISS_OP,
+                                         .why = OPF_WHY_OPERAND,
+                                         .node = g->node,
+                                         .value = g->value,
+                                         .a = m->items[expr->name].value != 0
+                                                  ? opf_graph_value(graph, m->items[expr->name].value)->name
+                                                  : "nothing"});
         }
         undo(m, before);
         return false;
     }
     if (value == 0 && !expr->optional)
-        return opf_match_fail(m, (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_OPERAND, .node = g->node, .a = m->rule->names[expr->name]});
+        return opf_match_fail(
+            m,
+            (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_OPERAND, .node = g->node, .a = m->rule->names[expr->name]});
     uint32_t s = m->block->definition[expr->name];
     if (s != OPF_RULE_NO_NAME)
         return match_definition(m, s, g);
@@ -304,21 +322,21 @@ static bool match_name(opf_match *m, const opf_rule_expr *expr, const goal *g)
 
 static bool climb_readers(opf_match *m, const opf_rule_expr *expr, opf_value_id value, const goal *next)
 {
-    const opf_graph     *graph  = m->context->graph;
+    const opf_graph *graph = m->context->graph;
     const opf_rule_expr *parent = expr->parent;
-    const opf_value     *v      = opf_graph_value(graph, value);
-    bool                 any    = false;
+    const opf_value *v = opf_graph_value(graph, value);
+    bool any = false;
     for (uint32_t i = 0; i < v->n_uses; i++) {
-        const opf_use   use  = v->uses[i];
+        const opf_use use = v->uses[i];
         const opf_node *node = opf_graph_node(graph, use.node);
-        const mark      before = take_mark(m);
+        const mark before = take_mark(m);
         if (use.node == 0 || use.input >= node->n_own_inputs)
             continue;
         if (is_no_op(graph, use.node)) {
             if (push_node(m, use.node, true) && climb_readers(m, expr, node->outputs[0], next))
                 return true;
         } else if (node->op == parent->op) {
-            any        = true;
+            any = true;
             goal above = {.climb = true, .expr = parent, .value = node->outputs[0], .node = use.node, .next = next};
             if (match_node(m, parent, use.node, expr->position, use.input, &above))
                 return true;
@@ -328,7 +346,9 @@ static bool climb_readers(opf_match *m, const opf_rule_expr *expr, opf_value_id 
             return false;
     }
     if (!any)
-        opf_match_fail(m, (opf_near){.code = OPF_MISS_OP, .why = OPF_WHY_READER, .node = v->producer, .value = value, .a = parent->text});
+        opf_match_fail(
+            m, (opf_near){
+                   .code = OPF_MISS_OP, .why = OPF_WHY_READER, .node = v->producer, .value = value, .a = parent->text});
     return false;
 }
 
@@ -384,9 +404,9 @@ static bool finish(opf_match *m)
     if (m->forgiven != NULL)
         return false;
     opf_fuse_context *context = m->context;
-    opf_value_id      kept[OPF_MATCH_NODES];
-    uint32_t          n_kept = 0;
-    opf_refusal       why    = {0};
+    opf_value_id kept[OPF_MATCH_NODES];
+    uint32_t n_kept = 0;
+    opf_refusal why = {0};
     for (uint32_t r = 0; r < m->rule->n_rewrites; r++)
         for (uint32_t t = 0; t < m->rule->rewrites[r].n_targets && n_kept < OPF_MATCH_NODES; t++)
             kept[n_kept++] = m->items[m->rule->rewrites[r].targets[t]].value;
@@ -400,8 +420,8 @@ static bool finish(opf_match *m)
     return true;
 }
 
-/* No goal is left: the next statement that is not matched, reached from a name that is bound. One that the match defines
-   is better than an input, which others read too, and the latest is the nearest to what is missing. */
+/* No goal is left: the next statement that is not matched, reached from a name that is bound. One that the match
+   defines is better than an input, which others read too, and the latest is the nearest to what is missing. */
 static bool advance(opf_match *m)
 {
     bool open = false;
@@ -412,8 +432,8 @@ static bool advance(opf_match *m)
         open = true;
         for (uint32_t inputs = 0; inputs < 2; inputs++)
             for (uint32_t i = m->n_trail; i > 0; i--) {
-                uint32_t name    = m->trail[i - 1];
-                bool     defined = m->block->definition[name] != OPF_RULE_NO_NAME;
+                uint32_t name = m->trail[i - 1];
+                bool defined = m->block->definition[name] != OPF_RULE_NO_NAME;
                 if (m->items[name].kind == OPF_ITEM_VALUE && defined == (inputs == 0) && reads(statement->value, name))
                     return climb_from(m, statement->value, name);
             }
@@ -452,10 +472,10 @@ static bool solve(opf_match *m, const goal *g)
 static bool try_block(opf_match *m, opf_node_id start)
 {
     const opf_graph *graph = m->context->graph;
-    m->steps               = 0;
+    m->steps = 0;
     for (uint32_t i = 0; i < m->block->n_starts; i++) {
         const opf_rule_expr *expr = m->block->starts[i];
-        const opf_node      *node = opf_graph_node(graph, start);
+        const opf_node *node = opf_graph_node(graph, start);
         if (node->op != expr->op)
             continue;
         undo(m, (mark){0});
@@ -464,7 +484,10 @@ static bool try_block(opf_match *m, opf_node_id start)
             return true;
     }
     if (m->steps > MAX_STEPS)
-        opf_match_fail(m, (opf_near){.code = OPF_MISS_BUDGET, .why = OPF_WHY_REASON, .node = start, .a = "the search took too many steps"});
+        opf_match_fail(m, (opf_near){.code = OPF_MISS_BUDGET,
+                                     .why = OPF_WHY_REASON,
+                                     .node = start,
+                                     .a = "the search took too many steps"});
     return false;
 }
 
@@ -473,8 +496,8 @@ bool opf_match_at(opf_match *m, opf_node_id start)
     m->near = (opf_near){0};
     const opf_rule_block *nearest = NULL;
     for (uint32_t b = 0; b < m->rule->n_blocks; b++) {
-        m->block            = &m->rule->blocks[b];
-        m->forgiven         = NULL;
+        m->block = &m->rule->blocks[b];
+        m->forgiven = NULL;
         const opf_near last = m->near;
         if (try_block(m, start))
             return true;
@@ -483,9 +506,9 @@ bool opf_match_at(opf_match *m, opf_node_id start)
     }
     /* One literal is at fault: everything else that fits tells how near it came. */
     if (m->near.literal != NULL && nearest != NULL) {
-        m->block    = nearest;
+        m->block = nearest;
         m->forgiven = m->near.literal;
-        m->most     = 0;
+        m->most = 0;
         try_block(m, start);
         if (m->most > m->near.matched + 1)
             m->near.matched = m->most - 1;
@@ -495,11 +518,11 @@ bool opf_match_at(opf_match *m, opf_node_id start)
 
 opf_status opf_match_init(opf_match *m, opf_fuse_context *context, const opf_rule *rule, opf_error *error)
 {
-    *m         = (opf_match){.context = context, .rule = rule};
-    m->items   = OPF_NEW(context->scratch, opf_item, rule->n_names);
-    m->bound   = OPF_NEW(context->scratch, bool, rule->n_names);
+    *m = (opf_match){.context = context, .rule = rule};
+    m->items = OPF_NEW(context->scratch, opf_item, rule->n_names);
+    m->bound = OPF_NEW(context->scratch, bool, rule->n_names);
     m->node_of = OPF_NEW(context->scratch, opf_node_id, rule->n_names);
-    m->trail   = OPF_NEW(context->scratch, uint32_t, rule->n_names);
+    m->trail = OPF_NEW(context->scratch, uint32_t, rule->n_names);
     OPF_OOM_IF(error, m->items == NULL || m->bound == NULL || m->node_of == NULL || m->trail == NULL);
     return OPF_OK;
 }

@@ -7,8 +7,8 @@
 
 /* ---- literals ---- */
 
-/* A literal that the type can hold must be met exactly. One that it cannot is met by any rounding of it: to the type, or
-   to the six digits or so that exporters write (1.4142099, 0.166667). */
+/* A literal that the type can hold must be met exactly. One that it cannot is met by any rounding of it: to the type,
+   or to the six digits or so that exporters write (1.4142099, 0.166667). */
 static bool agrees(opf_type type, double found, double wanted)
 {
     unsigned char element[16] = {0};
@@ -23,7 +23,7 @@ static const char *operand_name(const opf_node *node, uint32_t input)
 {
     static const struct {
         const opf_op *op;
-        const char   *names[2];
+        const char *names[2];
     } table[] = {{&opf_op_Pow, {"base", "exponent"}},
                  {&opf_op_Mul, {"factor", "factor"}},
                  {&opf_op_Div, {"dividend", "divisor"}},
@@ -47,16 +47,16 @@ static bool may_be_number(const opf_graph *graph, opf_value_id value)
 
 bool opf_match_literal(opf_match *m, const opf_rule_expr *expr, opf_value_id value, opf_node_id reader, uint32_t input)
 {
-    const opf_graph *graph    = m->context->graph;
-    opf_value_id     resolved = opf_match_resolve(graph, value);
+    const opf_graph *graph = m->context->graph;
+    opf_value_id resolved = opf_match_resolve(graph, value);
     const opf_const *constant = resolved != 0 ? opf_graph_value(graph, resolved)->constant : NULL;
-    opf_near         near     = {.code  = OPF_MISS_CONST,
-                                 .why   = OPF_WHY_CONSTANT,
-                                 .node  = reader,
-                                 .value = resolved,
-                                 .a     = operand_name(opf_graph_node(graph, reader), input),
-                                 .b     = expr->text,
-                                 .literal = expr};
+    opf_near near = {.code = OPF_MISS_CONST,
+                     .why = OPF_WHY_CONSTANT,
+                     .node = reader,
+                     .value = resolved,
+                     .a = operand_name(opf_graph_node(graph, reader), input),
+                     .b = expr->text,
+                     .literal = expr};
     if (expr == m->forgiven)
         return true;
     if (constant == NULL || constant->count != 1) {
@@ -72,9 +72,9 @@ bool opf_match_literal(opf_match *m, const opf_rule_expr *expr, opf_value_id val
     }
     if (!opf_types_have(OPF_TYPES_INT, constant->type))
         return opf_match_fail(m, near);
-    int64_t x     = opf_const_i64_at(constant, 0);
-    bool    whole = fabs(expr->number) < 0x1p53 && expr->number == floor(expr->number);
-    near.x        = (double)x;
+    int64_t x = opf_const_i64_at(constant, 0);
+    bool whole = fabs(expr->number) < 0x1p53 && expr->number == floor(expr->number);
+    near.x = (double)x;
     return (whole && !expr->derived && x == (int64_t)expr->number) || opf_match_fail(m, near);
 }
 
@@ -104,12 +104,13 @@ static bool meets(const opf_attr *attr, const opf_rule_expr *literal)
 {
     switch (attr->type) {
     case OPF_ATTR_INT:
-        return literal->kind == OPF_RULE_NUMBER && fabs(literal->number) < 0x1p53 && (double)attr->i == literal->number &&
-               attr->i == (int64_t)literal->number;
+        return literal->kind == OPF_RULE_NUMBER && fabs(literal->number) < 0x1p53 &&
+               (double)attr->i == literal->number && attr->i == (int64_t)literal->number;
     case OPF_ATTR_FLOAT:
         return literal->kind == OPF_RULE_NUMBER && agrees(OPF_FLOAT, (double)attr->f, literal->number);
     case OPF_ATTR_STRING:
-        return literal->kind == OPF_RULE_TEXT && strlen(literal->text) == attr->n && memcmp(literal->text, attr->s, attr->n) == 0;
+        return literal->kind == OPF_RULE_TEXT && strlen(literal->text) == attr->n &&
+               memcmp(literal->text, attr->s, attr->n) == 0;
     case OPF_ATTR_INTS:
         return literal->kind == OPF_RULE_LIST && literal->n_args == attr->n &&
                (attr->n == 0 || memcmp(literal->ints, attr->ints, attr->n * sizeof *attr->ints) == 0);
@@ -124,7 +125,8 @@ static bool is_default(const opf_attr *attr, const opf_attr_def *def)
         return false;
     opf_attr usual = default_attr(def);
     if (usual.type == OPF_ATTR_NONE) /* an empty list says no more than none */
-        return (attr->type == OPF_ATTR_INTS || attr->type == OPF_ATTR_FLOATS || attr->type == OPF_ATTR_STRINGS) && attr->n == 0;
+        return (attr->type == OPF_ATTR_INTS || attr->type == OPF_ATTR_FLOATS || attr->type == OPF_ATTR_STRINGS) &&
+               attr->n == 0;
     if (attr->type == OPF_ATTR_INT)
         return attr->i == usual.i;
     if (attr->type == OPF_ATTR_FLOAT)
@@ -144,32 +146,39 @@ static bool bind_attr(opf_match *m, uint32_t name, const opf_attr *attr)
     if (attr->type == OPF_ATTR_NONE)
         item.kind = OPF_ITEM_ABSENT;
     if (attr->type == OPF_ATTR_INT || attr->type == OPF_ATTR_FLOAT) {
-        item.kind   = OPF_ITEM_NUMBER;
+        item.kind = OPF_ITEM_NUMBER;
         item.number = attr->type == OPF_ATTR_INT ? (double)attr->i : (double)attr->f;
     }
     if (m->bound[name])
-        return item.kind == OPF_ITEM_NUMBER && m->items[name].kind == OPF_ITEM_NUMBER && item.number == m->items[name].number;
+        return item.kind == OPF_ITEM_NUMBER && m->items[name].kind == OPF_ITEM_NUMBER &&
+               item.number == m->items[name].number;
     return opf_match_bind(m, name, item);
 }
 
-static bool fail_attr(opf_match *m, opf_node_id node, const opf_attr *attr, const char *wanted, const opf_rule_expr *literal)
+static bool fail_attr(opf_match *m, opf_node_id node, const opf_attr *attr, const char *wanted,
+                      const opf_rule_expr *literal)
 {
-    opf_near near = {.code = OPF_MISS_ATTR, .why = OPF_WHY_ATTR, .node = node, .a = attr->name, .b = wanted, .literal = literal};
-    near.x        = attr->type == OPF_ATTR_INT ? (double)attr->i : attr->type == OPF_ATTR_FLOAT ? (double)attr->f : (double)NAN;
+    opf_near near = {
+        .code = OPF_MISS_ATTR, .why = OPF_WHY_ATTR, .node = node, .a = attr->name, .b = wanted, .literal = literal};
+    near.x = attr->type == OPF_ATTR_INT     ? (double)attr->i
+             : attr->type == OPF_ATTR_FLOAT ? (double)attr->f
+                                            : (double)NAN;
     return opf_match_fail(m, near);
 }
 
 static bool match_listed(opf_match *m, const opf_rule_attr *listed, opf_node_id id)
 {
-    const opf_node     *node  = opf_graph_node(m->context->graph, id);
-    const opf_attr_def *def   = find_definition(node->op, listed->name);
-    const opf_attr     *found = opf_node_attr(node, listed->name);
-    const opf_attr      attr  = found != NULL ? *found : default_attr(def);
+    const opf_node *node = opf_graph_node(m->context->graph, id);
+    const opf_attr_def *def = find_definition(node->op, listed->name);
+    const opf_attr *found = opf_node_attr(node, listed->name);
+    const opf_attr attr = found != NULL ? *found : default_attr(def);
     if (listed->value == m->forgiven)
         return true;
     if (listed->value->kind == OPF_RULE_NAME)
-        return bind_attr(m, listed->value->name, &attr) || fail_attr(m, id, &attr, "what it is elsewhere in the match", NULL);
-    return meets(&attr, listed->value) || fail_attr(m, id, &attr, listed->value->text != NULL ? listed->value->text : "another list", listed->value);
+        return bind_attr(m, listed->value->name, &attr) ||
+               fail_attr(m, id, &attr, "what it is elsewhere in the match", NULL);
+    return meets(&attr, listed->value) ||
+           fail_attr(m, id, &attr, listed->value->text != NULL ? listed->value->text : "another list", listed->value);
 }
 
 bool opf_match_attrs(opf_match *m, const opf_rule_expr *expr, opf_node_id id)
@@ -179,14 +188,14 @@ bool opf_match_attrs(opf_match *m, const opf_rule_expr *expr, opf_node_id id)
         if (!match_listed(m, &expr->attrs[i], id))
             return false;
     for (uint32_t i = 0; i < node->n_attrs && !expr->any_attrs; i++) {
-        const opf_attr *attr   = &node->attrs[i];
-        bool            listed = false;
+        const opf_attr *attr = &node->attrs[i];
+        bool listed = false;
         for (uint32_t k = 0; k < expr->n_attrs; k++)
             listed = listed || strcmp(expr->attrs[k].name, attr->name) == 0;
         const opf_attr_def *def = find_definition(node->op, attr->name);
         if (listed || is_default(attr, def) || is_idle(node->op, attr->name))
             continue;
-        opf_attr    usual = def != NULL ? default_attr(def) : (opf_attr){0};
+        opf_attr usual = def != NULL ? default_attr(def) : (opf_attr){0};
         const char *wanted = "absent";
         if (usual.type == OPF_ATTR_INT)
             wanted = opf_arena_printf(m->context->scratch, "%lld", (long long)usual.i);
@@ -214,9 +223,9 @@ static const char *value_kind(const opf_graph *graph, opf_value_id value)
 const char *opf_near_text(const opf_match *m, const opf_near *near)
 {
     const opf_graph *graph = m->context->graph;
-    opf_arena       *arena = m->context->scratch;
-    const char      *name  = near->value != 0 ? opf_graph_value(graph, near->value)->name : "nothing";
-    const char      *text  = NULL;
+    opf_arena *arena = m->context->scratch;
+    const char *name = near->value != 0 ? opf_graph_value(graph, near->value)->name : "nothing";
+    const char *text = NULL;
     switch (near->why) {
     case OPF_WHY_OPERATOR:
         text = opf_arena_printf(arena, "%s is %s, must be %s", name, value_kind(graph, near->value), near->a);
@@ -232,7 +241,10 @@ const char *opf_near_text(const opf_match *m, const opf_near *near)
         break;
     case OPF_WHY_CONSTANT:
         text = opf_arena_printf(arena, "%s is %s (%s), must be the constant %s", near->a, name,
-                                near->value != 0 && opf_graph_value(graph, near->value)->is_input ? "also a graph input" : value_kind(graph, near->value), near->b);
+                                near->value != 0 && opf_graph_value(graph, near->value)->is_input
+                                    ? "also a graph input"
+                                    : value_kind(graph, near->value),
+                                near->b);
         break;
     case OPF_WHY_ATTR:
         text = isnan(near->x) ? opf_arena_printf(arena, "%s is not %s, as it must be", near->a, near->b)

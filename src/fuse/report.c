@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuse/report.h"
 
-#include "base/map.h"
 #include "fuse/context.h"
 
 #include <stdarg.h>
@@ -19,36 +18,60 @@ const char *opf_miss_code_name(opf_miss_code code)
     return (size_t)code < sizeof names / sizeof names[0] ? names[code] : "?";
 }
 
-bool opf_report_fusion(opf_fuse_report *report, const char *rule, const char *anchor, const char *const *origin, uint32_t n_origin)
+bool opf_report_fusion(opf_fuse_report *report, const char *rule, const char *anchor, const char *const *origin,
+                       uint32_t n_origin)
 {
-    const char **copy   = opf_arena_copy(report->arena, origin, n_origin * sizeof *origin);
-    opf_fusion   fusion = {.rule = rule, .anchor = anchor, .origin = copy, .n_origin = n_origin};
-    return copy != NULL && OPF_PUSH(report->arena, report->fusions, report->n_fusions, report->fusions_capacity, fusion);
+    const char **copy = opf_arena_copy(report->arena, origin, n_origin * sizeof *origin);
+    opf_fusion fusion = {.rule = rule, .anchor = anchor, .origin = copy, .n_origin = n_origin};
+    return copy != NULL &&
+           OPF_PUSH(report->arena, report->fusions, report->n_fusions, report->fusions_capacity, fusion);
 }
 
-bool opf_report_miss(opf_fuse_report *report, const char *rule, const char *start, opf_miss_code code, const char *node, uint32_t matched,
-                     uint32_t of, const char *reason, ...)
+/* Index of the miss, or n_misses; *last: the last miss of that start, UINT32_MAX when there is none. */
+static uint32_t find_miss(const opf_fuse_report *report, const char *rule, const char *start, uint32_t *last)
 {
-    char    message[400];
+    uint32_t at;
+    *last = UINT32_MAX;
+    if (!opf_map_get(&report->by_start, start, &at))
+        return report->n_misses;
+    for (;; at = report->misses[at].next) {
+        *last = at;
+        if (strcmp(report->misses[at].rule, rule) == 0)
+            return at;
+        if (report->misses[at].next == 0)
+            return report->n_misses;
+    }
+}
+
+bool opf_report_miss(opf_fuse_report *report, const char *rule, const char *start, opf_miss_code code, const char *node,
+                     uint32_t matched, uint32_t of, const char *reason, ...)
+{
+    char message[400];
     va_list list;
     va_start(list, reason);
     vsnprintf(message, sizeof message, reason, list);
     va_end(list);
-    opf_miss *miss = NULL;
-    for (uint32_t i = 0; i < report->n_misses && miss == NULL; i++)
-        if (strcmp(report->misses[i].start, start) == 0 && strcmp(report->misses[i].rule, rule) == 0)
-            miss = &report->misses[i];
-    if (miss != NULL && miss->matched >= matched)
+    if (report->by_start.arena == NULL)
+        opf_map_init(&report->by_start, report->arena);
+    uint32_t last;
+    uint32_t at = find_miss(report, rule, start, &last);
+    if (at != report->n_misses && report->misses[at].matched >= matched)
         return true;
-    const char *copy = opf_arena_copy_string(report->arena, message, strlen(message));
-    opf_miss    now  = {.rule = rule, .start = start, .code = code, .node = node, .reason = copy, .matched = matched, .of = of};
-    if (copy == NULL)
+    opf_miss now = {.rule = rule, .start = start, .code = code, .node = node, .matched = matched, .of = of};
+    now.reason = opf_arena_copy_string(report->arena, message, strlen(message));
+    if (now.reason == NULL)
         return false;
-    if (miss != NULL) {
-        *miss = now;
+    if (at != report->n_misses) {
+        now.next = report->misses[at].next;
+        report->misses[at] = now;
         return true;
     }
-    return OPF_PUSH(report->arena, report->misses, report->n_misses, report->misses_capacity, now);
+    if (!OPF_PUSH(report->arena, report->misses, report->n_misses, report->misses_capacity, now))
+        return false;
+    if (last == UINT32_MAX)
+        return opf_map_put(&report->by_start, start, at);
+    report->misses[last].next = at;
+    return true;
 }
 
 /* ---- finishing ---- */
@@ -60,8 +83,8 @@ static bool same_family(const char *a, const char *b)
 }
 
 /* The start node is in the fusion, and the fusion is what the miss might have been: one of the same family; or the miss
-   was a faint one, for want of half of its operators, and the node is no kernel of its own any more. A node at fault may
-   well be fused otherwise, with the neighbour that was in the way; that is no reason to say nothing. */
+   was a faint one, for want of half of its operators, and the node is no kernel of its own any more. A node at fault
+   may well be fused otherwise, with the neighbour that was in the way; that is no reason to say nothing. */
 static bool is_faint(const opf_miss *miss)
 {
     return miss->code == OPF_MISS_OP && miss->matched * 2 <= miss->of;
@@ -72,30 +95,34 @@ static bool answers(const opf_fusion *fusion, const opf_miss *miss)
     return same_family(miss->rule, fusion->rule) || (is_faint(miss) && strcmp(fusion->anchor, miss->start) != 0);
 }
 
-static void drop_answered(const opf_fuse_report *report, const opf_map *starts, bool *drop)
+static void drop_answered(const opf_fuse_report *report, bool *drop)
 {
     for (uint32_t f = 0; f < report->n_fusions; f++) {
         const opf_fusion *fusion = &report->fusions[f];
         for (uint32_t o = 0; o < fusion->n_origin; o++) {
-            uint32_t first;
-            if (!opf_map_get(starts, fusion->origin[o], &first))
+            uint32_t at;
+            if (!opf_map_get(&report->by_start, fusion->origin[o], &at))
                 continue;
-            for (uint32_t m = first; m < report->n_misses; m++)
-                drop[m] = drop[m] || (strcmp(report->misses[m].start, fusion->origin[o]) == 0 && answers(fusion, &report->misses[m]));
+            do {
+                drop[at] = drop[at] || answers(fusion, &report->misses[at]);
+                at = report->misses[at].next;
+            } while (at != 0);
         }
     }
 }
 
 /* Of several faint misses of one start node the first says enough, and none where there is a better one. */
-static void drop_faint(const opf_fuse_report *report, const opf_map *starts, bool *drop)
+static void drop_faint(const opf_fuse_report *report, bool *drop)
 {
     bool *said = OPF_NEW(report->arena, bool, report->n_misses);
     for (uint32_t faint = 0; faint < 2 && said != NULL; faint++)
         for (uint32_t m = 0; m < report->n_misses; m++) {
+            const opf_miss *miss = &report->misses[m];
             uint32_t first;
-            if (drop[m] || is_faint(&report->misses[m]) != (faint == 1) || !opf_map_get(starts, report->misses[m].start, &first))
+            if (drop[m] || miss->code == OPF_MISS_DISABLED || miss->code == OPF_MISS_BUDGET ||
+                is_faint(miss) != (faint == 1) || !opf_map_get(&report->by_start, miss->start, &first))
                 continue;
-            drop[m]     = faint == 1 && said[first];
+            drop[m] = faint == 1 && said[first];
             said[first] = true;
         }
 }
@@ -103,7 +130,7 @@ static void drop_faint(const opf_fuse_report *report, const opf_map *starts, boo
 static int nearest_first(const void *a, const void *b)
 {
     const opf_miss *x = a, *y = b;
-    uint64_t        p = (uint64_t)x->matched * y->of, q = (uint64_t)y->matched * x->of;
+    uint64_t p = (uint64_t)x->matched * y->of, q = (uint64_t)y->matched * x->of;
     if (p != q)
         return p > q ? -1 : 1;
     int order = strcmp(x->rule, y->rule);
@@ -112,21 +139,17 @@ static int nearest_first(const void *a, const void *b)
 
 void opf_report_finish(opf_fuse_report *report)
 {
-    opf_map starts;
-    opf_map_init(&starts, report->arena);
     bool *drop = OPF_NEW(report->arena, bool, report->n_misses);
-    bool  ok   = drop != NULL;
-    for (uint32_t m = 0; ok && m < report->n_misses; m++)
-        ok = opf_map_get(&starts, report->misses[m].start, NULL) || opf_map_put(&starts, report->misses[m].start, m);
-    if (ok) {
-        drop_answered(report, &starts, drop);
-        drop_faint(report, &starts, drop);
-        uint32_t n = 0;
-        for (uint32_t m = 0; m < report->n_misses; m++)
-            if (!drop[m])
-                report->misses[n++] = report->misses[m];
-        report->n_misses = n;
-    }
-    if (report->n_misses != 0)
-        qsort(report->misses, report->n_misses, sizeof *report->misses, nearest_first);
+    if (report->n_misses == 0 || drop == NULL)
+        return;
+    drop_answered(report, drop);
+    drop_faint(report, drop);
+    uint32_t n = 0;
+    for (uint32_t m = 0; m < report->n_misses; m++)
+        if (!drop[m])
+            report->misses[n++] = report->misses[m];
+    report->n_misses = n;
+    opf_map_init(&report->by_start, report->arena);
+    if (n != 0)
+        qsort(report->misses, n, sizeof *report->misses, nearest_first);
 }

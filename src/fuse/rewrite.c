@@ -8,12 +8,12 @@
 enum { MAX_NEW = 32, MAX_OPERANDS = 16 };
 
 typedef struct rewriter {
-    opf_match   *match;
-    opf_graph   *graph;
-    opf_node_id  nodes[MAX_NEW];
-    uint32_t     n_nodes;
+    opf_match *match;
+    opf_graph *graph;
+    opf_node_id nodes[MAX_NEW];
+    uint32_t n_nodes;
     opf_refusal *why;
-    opf_error   *error;
+    opf_error *error;
 } rewriter;
 
 /* What building gives: an operand could not be made (refused), or memory is out. */
@@ -35,18 +35,20 @@ static opf_type operand_type(const rewriter *r, const opf_op *op, const opf_item
 {
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t k = 0; k < n; k++) {
-            bool same_letter = i < op->n_inputs && k < op->n_inputs && op->inputs[k].var == op->inputs[i].var && op->inputs[i].var != 0;
+            bool same_letter = i < op->n_inputs && k < op->n_inputs && op->inputs[k].var == op->inputs[i].var &&
+                               op->inputs[i].var != 0;
             if (items[k].kind == OPF_ITEM_VALUE && (pass == 1 || same_letter))
                 return opf_graph_value(r->graph, items[k].value)->info.type;
         }
     return OPF_FLOAT;
 }
 
-static outcome operand_value(rewriter *r, const opf_op *op, const opf_item *items, uint32_t n, uint32_t i, opf_value_id *value)
+static outcome operand_value(rewriter *r, const opf_op *op, const opf_item *items, uint32_t n, uint32_t i,
+                             opf_value_id *value)
 {
-    const opf_item  *item = &items[i];
-    const opf_const *c    = item->constant;
-    *value                = item->value;
+    const opf_item *item = &items[i];
+    const opf_const *c = item->constant;
+    *value = item->value;
     if (item->kind == OPF_ITEM_ABSENT || item->kind == OPF_ITEM_VALUE)
         return MADE;
     if (item->kind == OPF_ITEM_ATTR)
@@ -67,7 +69,7 @@ static outcome operand_value(rewriter *r, const opf_op *op, const opf_item *item
 static outcome set_attr(rewriter *r, opf_node_id node, const opf_rule_attr *attr, const opf_op *op)
 {
     opf_item item;
-    outcome  made = eval(r, attr->value, &item);
+    outcome made = eval(r, attr->value, &item);
     if (made != MADE || item.kind == OPF_ITEM_ABSENT)
         return made;
     opf_attr result = {.name = NULL};
@@ -87,9 +89,11 @@ static outcome set_attr(rewriter *r, opf_node_id node, const opf_rule_attr *attr
             (result.type != OPF_ATTR_STRING && result.type != OPF_ATTR_INTS))
             return REFUSE(r, ATTR, "%s has another type", attr->name);
         item.attr.name = result.name;
-        result         = item.attr;
-        result.s       = result.type == OPF_ATTR_STRING ? opf_arena_copy_string(r->graph->arena, result.s, result.n) : NULL;
-        result.ints    = result.type == OPF_ATTR_INTS ? opf_arena_copy(r->graph->arena, result.ints, result.n * sizeof *result.ints) : NULL;
+        result = item.attr;
+        result.s = result.type == OPF_ATTR_STRING ? opf_arena_copy_string(r->graph->arena, result.s, result.n) : NULL;
+        result.ints = result.type == OPF_ATTR_INTS
+                          ? opf_arena_copy(r->graph->arena, result.ints, result.n * sizeof *result.ints)
+                          : NULL;
         if (result.s == NULL && result.ints == NULL)
             return OUT_OF_MEMORY;
     }
@@ -125,7 +129,7 @@ static bool is_matched(const opf_match *m, opf_node_id node)
 
 static outcome infer(rewriter *r, opf_node_id node)
 {
-    opf_error  error  = {0};
+    opf_error error = {0};
     opf_status status = opf_fuse_infer(r->match->context, node, &error);
     if (status == OPF_OUT_OF_MEMORY)
         return OUT_OF_MEMORY;
@@ -139,7 +143,7 @@ static outcome operand_item(rewriter *r, const opf_rule_expr *expr, opf_item *it
     if (expr->kind != OPF_RULE_OPERATOR)
         return eval(r, expr, item);
     opf_node_id inner;
-    outcome     made = make_node(r, expr, 1, &inner);
+    outcome made = make_node(r, expr, 1, &inner);
     if (made == MADE)
         *item = (opf_item){.kind = OPF_ITEM_VALUE, .value = opf_graph_node(r->graph, inner)->outputs[0]};
     return made;
@@ -147,7 +151,7 @@ static outcome operand_item(rewriter *r, const opf_rule_expr *expr, opf_item *it
 
 static outcome make_node(rewriter *r, const opf_rule_expr *expr, uint32_t n_outputs, opf_node_id *node)
 {
-    opf_item     items[MAX_OPERANDS] = {{0}};
+    opf_item items[MAX_OPERANDS] = {{0}};
     opf_value_id inputs[MAX_OPERANDS], outputs[MAX_OPERANDS];
     if (expr->n_args > MAX_OPERANDS || n_outputs > MAX_OPERANDS || r->n_nodes == MAX_NEW)
         return REFUSE(r, BUDGET, "the rewrite is too large");
@@ -162,7 +166,8 @@ static outcome make_node(rewriter *r, const opf_rule_expr *expr, uint32_t n_outp
         if (made != MADE)
             return made;
         if (is_matched(r->match, opf_graph_value(r->graph, inputs[i])->producer) && inputs[i] != 0)
-            return REFUSE(r, NOT_CONVEX, "%s is matched, and would be read by what takes its place", opf_graph_value(r->graph, inputs[i])->name);
+            return REFUSE(r, NOT_CONVEX, "%s is matched, and would be read by what takes its place",
+                          opf_graph_value(r->graph, inputs[i])->name);
         n = inputs[i] != 0 ? i + 1 : n;
     }
     for (uint32_t i = 0; i < n_outputs; i++)
@@ -172,7 +177,7 @@ static outcome make_node(rewriter *r, const opf_rule_expr *expr, uint32_t n_outp
     if (*node == 0)
         return OUT_OF_MEMORY;
     r->nodes[r->n_nodes++] = *node;
-    outcome made           = set_attrs(r, *node, expr);
+    outcome made = set_attrs(r, *node, expr);
     return made == MADE ? infer(r, *node) : made;
 }
 
@@ -183,15 +188,15 @@ static outcome make_all(rewriter *r, opf_node_id *tops)
     opf_match *m = r->match;
     for (uint32_t i = 0; i < m->rule->n_lets; i++) {
         const opf_rule_statement *let = &m->rule->lets[i];
-        opf_item                  item;
-        outcome                   made = eval(r, let->value, &item);
+        opf_item item;
+        outcome made = eval(r, let->value, &item);
         if (made != MADE)
             return made;
         opf_match_bind(m, let->targets[0], item);
     }
     for (uint32_t i = 0; i < m->rule->n_rewrites; i++) {
         const opf_rule_statement *rewrite = &m->rule->rewrites[i];
-        outcome                   made    = make_node(r, rewrite->value, rewrite->n_targets, &tops[i]);
+        outcome made = make_node(r, rewrite->value, rewrite->n_targets, &tops[i]);
         if (made != MADE)
             return made;
         for (uint32_t t = 0; t < rewrite->n_targets; t++) {
@@ -215,8 +220,9 @@ static uint32_t count_contractions(const opf_graph *graph, const opf_node_id *no
 /* Each rewrite lowers (contractions, nodes): so they come to an end. */
 static outcome check_gain(rewriter *r)
 {
-    const opf_match *m   = r->match;
-    uint32_t         old = count_contractions(r->graph, m->nodes, m->n_nodes), new = count_contractions(r->graph, r->nodes, r->n_nodes);
+    const opf_match *m = r->match;
+    uint32_t old = count_contractions(r->graph, m->nodes, m->n_nodes),
+             new = count_contractions(r->graph, r->nodes, r->n_nodes);
     if (new < old || (new == old && r->n_nodes < m->n_nodes))
         return MADE;
     return REFUSE(r, NO_GAIN, "%u nodes would become %u, %u contractions %u", m->n_nodes, r->n_nodes, old, new);
@@ -253,7 +259,7 @@ static bool join_origins(rewriter *r)
 
 static bool exchange(rewriter *r, const opf_node_id *tops)
 {
-    opf_match  *m = r->match;
+    opf_match *m = r->match;
     const char *names[MAX_NEW];
     if (!join_origins(r))
         return false;
@@ -284,10 +290,11 @@ static bool exchange(rewriter *r, const opf_node_id *tops)
 
 opf_status opf_rule_rewrite(opf_match *match, bool *applied, opf_node_id *anchor, opf_refusal *why, opf_error *error)
 {
-    rewriter    r             = {.match = match, .graph = match->context->graph, .why = why, .error = error};
+    rewriter r = {.match = match, .graph = match->context->graph, .why = why, .error = error};
     opf_node_id tops[MAX_NEW] = {0};
-    *applied                  = false;
-    OPF_FAIL_IF(error, match->rule->n_rewrites > MAX_NEW, OPF_INVALID_ARGUMENT, "rule %s rewrites too much", match->rule->name);
+    *applied = false;
+    OPF_FAIL_IF(error, match->rule->n_rewrites > MAX_NEW, OPF_INVALID_ARGUMENT, "rule %s rewrites too much",
+                match->rule->name);
     outcome made = make_all(&r, tops);
     if (made == MADE)
         made = check_gain(&r);
@@ -300,6 +307,6 @@ opf_status opf_rule_rewrite(opf_match *match, bool *applied, opf_node_id *anchor
         return OPF_OK;
     }
     *applied = true;
-    *anchor  = tops[0];
+    *anchor = tops[0];
     return OPF_OK;
 }

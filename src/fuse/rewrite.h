@@ -6,8 +6,8 @@
 #include "fuse/match.h"
 
 /* Computes the lets and the operands, makes the new nodes, proves that their results have the types and shapes of those
-   that they replace, then takes the matched nodes out. *applied false: *why says what refused, and the graph is as it was.
-   *anchor: the node that carries the fusion on. */
+   that they replace, then takes the matched nodes out. *applied false: *why says what refused, and the graph is as it
+   was. *anchor: the node that carries the fusion on. */
 opf_status opf_rule_rewrite(opf_match *match, bool *applied, opf_node_id *anchor, opf_refusal *why, opf_error *error);
 
 #endif

@@ -13,25 +13,27 @@ typedef struct sets {
 } sets;
 
 typedef struct checker {
-    opf_rule  *rule;
+    opf_rule *rule;
     opf_arena *arena;
     opf_error *error;
-    sets       sets;
+    sets sets;
 } checker;
 
 /* Attributes of an operator: they exist, and in a match stand for a name or a literal. */
 static opf_status check_attrs(const checker *c, const opf_rule_expr *call, bool in_match)
 {
     for (uint32_t i = 0; i < call->n_attrs; i++) {
-        const opf_rule_attr *attr  = &call->attrs[i];
-        bool                 found = false;
+        const opf_rule_attr *attr = &call->attrs[i];
+        bool found = false;
         for (uint32_t k = 0; k < call->op->n_attrs; k++)
             found = found || strcmp(call->op->attrs[k].name, attr->name) == 0;
         if (!found)
             return opf_rule_fail(c->rule, attr->place, c->error, "%s has no attribute %s", call->text, attr->name);
         opf_rule_kind kind = attr->value->kind;
-        if (in_match && kind != OPF_RULE_NAME && kind != OPF_RULE_NUMBER && kind != OPF_RULE_TEXT && kind != OPF_RULE_LIST)
-            return opf_rule_fail(c->rule, attr->value->place, c->error, "%s must be a name or a literal here", attr->name);
+        if (in_match && kind != OPF_RULE_NAME && kind != OPF_RULE_NUMBER && kind != OPF_RULE_TEXT &&
+            kind != OPF_RULE_LIST)
+            return opf_rule_fail(c->rule, attr->value->place, c->error, "%s must be a name or a literal here",
+                                 attr->name);
     }
     if (in_match && call->like != OPF_RULE_NO_NAME)
         return opf_rule_fail(c->rule, call->place, c->error, "like belongs into rewrite, not into %s", "match");
@@ -40,8 +42,8 @@ static opf_status check_attrs(const checker *c, const opf_rule_expr *call, bool 
 
 static opf_status check_arity(const checker *c, const opf_rule_expr *call)
 {
-    const opf_op *op       = call->op;
-    bool          variadic = op->n_inputs > 0 && (op->inputs[op->n_inputs - 1].flags & OPF_VARIADIC) != 0;
+    const opf_op *op = call->op;
+    bool variadic = op->n_inputs > 0 && (op->inputs[op->n_inputs - 1].flags & OPF_VARIADIC) != 0;
     if (!variadic && call->n_args > op->n_inputs)
         return opf_rule_fail(c->rule, call->place, c->error, "%s takes at most %u operands", call->text, op->n_inputs);
     for (uint32_t i = call->n_args; i < op->n_inputs; i++)
@@ -79,15 +81,16 @@ static opf_status check_pattern(checker *c, const opf_rule_expr *expr, bool *bin
             OPF_TRY(check_pattern(c, expr->args[i], other));
             for (uint32_t k = 0; k < n; k++)
                 if (first[k] != other[k])
-                    return opf_rule_fail(c->rule, expr->args[i]->place, c->error, "alternatives must bind the same names: %s is in one only",
-                                         c->rule->names[k]);
+                    return opf_rule_fail(c->rule, expr->args[i]->place, c->error,
+                                         "alternatives must bind the same names: %s is in one only", c->rule->names[k]);
         }
         for (uint32_t k = 0; k < n; k++)
             binds[k] = binds[k] || first[k];
         return OPF_OK;
     }
     default:
-        return opf_rule_fail(c->rule, expr->place, c->error, "%s is no pattern: operators, names, numbers and alternatives are",
+        return opf_rule_fail(c->rule, expr->place, c->error,
+                             "%s is no pattern: operators, names, numbers and alternatives are",
                              expr->text != NULL ? expr->text : "this");
     }
 }
@@ -103,8 +106,8 @@ static void mark_optional(const opf_rule_expr *expr, bool *always)
 
 static opf_status check_block(checker *c, opf_rule_block *block)
 {
-    uint32_t n        = c->rule->n_names;
-    bool    *binds    = OPF_NEW(c->arena, bool, n);
+    uint32_t n = c->rule->n_names;
+    bool *binds = OPF_NEW(c->arena, bool, n);
     block->definition = OPF_NEW(c->arena, uint32_t, n);
     OPF_OOM_IF(c->error, binds == NULL || block->definition == NULL);
     for (uint32_t k = 0; k < n; k++)
@@ -116,15 +119,16 @@ static opf_status check_block(checker *c, opf_rule_block *block)
             if (block->definition[name] != OPF_RULE_NO_NAME)
                 return opf_rule_fail(c->rule, statement->place, c->error, "%s is defined twice", c->rule->names[name]);
             block->definition[name] = s;
-            binds[name]             = true;
+            binds[name] = true;
         }
         OPF_TRY(check_pattern(c, statement->value, binds));
         if (statement->n_targets > 1 && statement->value->kind != OPF_RULE_OPERATOR)
-            return opf_rule_fail(c->rule, statement->place, c->error, "several outputs need %s, not alternatives", "one operator");
+            return opf_rule_fail(c->rule, statement->place, c->error, "several outputs need %s, not alternatives",
+                                 "one operator");
     }
     for (uint32_t k = 0; k < n; k++) {
-        c->sets.bound[k]    = c->sets.bound[k] || binds[k];
-        c->sets.always[k]   = c->sets.always[k] && binds[k];
+        c->sets.bound[k] = c->sets.bound[k] || binds[k];
+        c->sets.always[k] = c->sets.always[k] && binds[k];
         c->sets.interior[k] = c->sets.interior[k] || block->definition[k] != OPF_RULE_NO_NAME;
     }
     for (uint32_t s = 0; s < block->n_statements; s++)
@@ -157,8 +161,8 @@ static opf_status check_computation(checker *c, const opf_rule_expr *expr, bool 
         for (uint32_t i = 0; i < expr->n_attrs; i++)
             OPF_TRY(check_computation(c, expr->attrs[i].value, false));
         if (expr->like != OPF_RULE_NO_NAME && !(c->sets.always[expr->like] && c->sets.interior[expr->like]))
-            return opf_rule_fail(c->rule, expr->place, c->error, "like needs the target of a match statement, %s is none",
-                                 c->rule->names[expr->like]);
+            return opf_rule_fail(c->rule, expr->place, c->error,
+                                 "like needs the target of a match statement, %s is none", c->rule->names[expr->like]);
         break;
     case OPF_RULE_ALTERNATIVE:
         return opf_rule_fail(c->rule, expr->place, c->error, "alternatives belong into %s", "match");
@@ -169,7 +173,8 @@ static opf_status check_computation(checker *c, const opf_rule_expr *expr, bool 
         if (expr->kind == OPF_RULE_FUNCTION && arg->kind == OPF_RULE_FUNCTION && arg->function->is_condition)
             return opf_rule_fail(c->rule, arg->place, c->error, "%s is a condition, it gives no value", arg->text);
         if (expr->kind == OPF_RULE_OPERATOR && arg->kind == OPF_RULE_NAME && c->sets.interior[arg->name])
-            return opf_rule_fail(c->rule, arg->place, c->error, "%s is matched away: the rewrite cannot read it", c->rule->names[arg->name]);
+            return opf_rule_fail(c->rule, arg->place, c->error, "%s is matched away: the rewrite cannot read it",
+                                 c->rule->names[arg->name]);
     }
     return OPF_OK;
 }
@@ -179,7 +184,8 @@ static opf_status check_where(checker *c)
     for (uint32_t i = 0; i < c->rule->n_where; i++) {
         const opf_rule_expr *condition = c->rule->where[i];
         if (condition->kind != OPF_RULE_FUNCTION || !condition->function->is_condition)
-            return opf_rule_fail(c->rule, condition->place, c->error, "where takes conditions, such as %s", "constant(W)");
+            return opf_rule_fail(c->rule, condition->place, c->error, "where takes conditions, such as %s",
+                                 "constant(W)");
         OPF_TRY(check_computation(c, condition, false));
     }
     return OPF_OK;
@@ -190,7 +196,8 @@ static opf_status check_lets(checker *c)
     for (uint32_t i = 0; i < c->rule->n_lets; i++) {
         const opf_rule_statement *let = &c->rule->lets[i];
         if (let->n_targets != 1 || c->sets.bound[let->targets[0]] || c->sets.lets[let->targets[0]])
-            return opf_rule_fail(c->rule, let->place, c->error, "let %s: the name is taken", c->rule->names[let->targets[0]]);
+            return opf_rule_fail(c->rule, let->place, c->error, "let %s: the name is taken",
+                                 c->rule->names[let->targets[0]]);
         OPF_TRY(check_computation(c, let->value, false));
         c->sets.lets[let->targets[0]] = true;
     }
@@ -205,8 +212,8 @@ static opf_status check_rewrites(checker *c)
             uint32_t name = rewrite->targets[t];
             for (uint32_t b = 0; b < c->rule->n_blocks; b++)
                 if (c->rule->blocks[b].definition[name] == OPF_RULE_NO_NAME)
-                    return opf_rule_fail(c->rule, rewrite->place, c->error, "%s is not the target of a statement in every match",
-                                         c->rule->names[name]);
+                    return opf_rule_fail(c->rule, rewrite->place, c->error,
+                                         "%s is not the target of a statement in every match", c->rule->names[name]);
             if (c->sets.lets[name])
                 return opf_rule_fail(c->rule, rewrite->place, c->error, "%s is rewritten twice", c->rule->names[name]);
             c->sets.lets[name] = true;
@@ -221,7 +228,7 @@ static opf_status check_rewrites(checker *c)
 opf_status opf_rule_check(opf_rule *rule, opf_arena *arena, opf_error *error)
 {
     checker c = {.rule = rule, .arena = arena, .error = error};
-    bool  **lists[] = {&c.sets.bound, &c.sets.always, &c.sets.interior, &c.sets.lets};
+    bool **lists[] = {&c.sets.bound, &c.sets.always, &c.sets.interior, &c.sets.lets};
     for (uint32_t i = 0; i < OPF_COUNT(lists); i++) {
         *lists[i] = OPF_NEW(arena, bool, rule->n_names);
         OPF_OOM_IF(error, *lists[i] == NULL);

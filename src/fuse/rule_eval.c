@@ -41,8 +41,14 @@ static bool eval_call(opf_match *m, const opf_rule_expr *expr, opf_item *result,
     for (uint32_t i = 0; i < expr->n_args; i++)
         if (!opf_rule_eval(m, expr->args[i], &args[i], why))
             return false;
-    const opf_rule_call call = {.context = m->context, .rule = m->rule, .expr = expr, .args = args, .n_args = expr->n_args,
-                                .result = result, .why = why, .failed = &m->failed};
+    const opf_rule_call call = {.context = m->context,
+                                .rule = m->rule,
+                                .expr = expr,
+                                .args = args,
+                                .n_args = expr->n_args,
+                                .result = result,
+                                .why = why,
+                                .failed = &m->failed};
     for (uint32_t i = 0; i < expr->n_args && !expr->function->absent_is_fine; i++)
         if (args[i].kind == OPF_ITEM_ABSENT)
             return opf_refuse(m->context, why, OPF_MISS_CONST, 0, "%s is absent", opf_rule_arg_name(&call, i));
@@ -61,10 +67,12 @@ bool opf_rule_eval(opf_match *m, const opf_rule_expr *expr, opf_item *result, op
         *result = (opf_item){.kind = OPF_ITEM_NUMBER, .number = expr->number};
         return true;
     case OPF_RULE_TEXT:
-        *result = (opf_item){.kind = OPF_ITEM_ATTR, .attr = {.type = OPF_ATTR_STRING, .s = expr->text, .n = (uint32_t)strlen(expr->text)}};
+        *result = (opf_item){.kind = OPF_ITEM_ATTR,
+                             .attr = {.type = OPF_ATTR_STRING, .s = expr->text, .n = (uint32_t)strlen(expr->text)}};
         return true;
     case OPF_RULE_LIST:
-        *result = (opf_item){.kind = OPF_ITEM_ATTR, .attr = {.type = OPF_ATTR_INTS, .ints = expr->ints, .n = expr->n_args}};
+        *result =
+            (opf_item){.kind = OPF_ITEM_ATTR, .attr = {.type = OPF_ATTR_INTS, .ints = expr->ints, .n = expr->n_args}};
         return true;
     case OPF_RULE_FUNCTION:
         return eval_call(m, expr, result, why);

@@ -18,9 +18,9 @@ const opf_builtin_rule opf_builtin_rules[] = {
 const char *const *opf_fuse_rule_names(void)
 {
     static const char *const names[] = {
-#define OPF_RULE(name, family, text)   name,
+#define OPF_RULE(name, family, text) name,
 #define OPF_ABSORBER(name)
-#define OPF_ABSORBED(name, family)     name,
+#define OPF_ABSORBED(name, family) name,
 #include "fuse/builtin_rules.def"
 #include "fuse/absorbers.def"
 #undef OPF_RULE

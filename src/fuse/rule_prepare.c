@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Canonical forms, turned round: the graph is not changed. A pattern that has other spellings (a division by a constant
- * is a multiplication, a square is a product) becomes an alternative of them all when the rule is read, so that matching
- * knows one thing only: this operator, or these alternatives.
+ * is a multiplication, a square is a product) becomes an alternative of them all when the rule is read, so that
+ * matching knows one thing only: this operator, or these alternatives.
  */
 #include "fuse/rule_parse.h"
 
@@ -10,9 +10,9 @@
 #include <string.h>
 
 typedef struct preparer {
-    opf_rule  *rule;
+    opf_rule *rule;
     opf_arena *arena;
-    bool       failed; /* memory is out */
+    bool failed; /* memory is out */
 } preparer;
 
 enum { MAX_COPIES = 4096 };
@@ -71,10 +71,10 @@ static opf_rule_expr *number(preparer *p, const opf_rule_expr *like, double x)
     opf_rule_expr *expr = make(p, like, OPF_RULE_NUMBER);
     if (expr == NULL)
         return NULL;
-    expr->number  = x;
+    expr->number = x;
     expr->derived = true;
-    expr->text    = opf_arena_printf(p->arena, "%.9g", x);
-    p->failed     = p->failed || expr->text == NULL;
+    expr->text = opf_arena_printf(p->arena, "%.9g", x);
+    p->failed = p->failed || expr->text == NULL;
     return expr;
 }
 
@@ -83,11 +83,11 @@ static opf_rule_expr *call(preparer *p, const opf_rule_expr *like, const opf_op 
     opf_rule_expr *expr = make(p, like, OPF_RULE_OPERATOR);
     if (expr == NULL)
         return NULL;
-    expr->op      = op;
-    expr->text    = op->name;
+    expr->op = op;
+    expr->text = op->name;
     expr->starred = like->starred;
     expr->derived = true;
-    expr          = add(p, expr, a);
+    expr = add(p, expr, a);
     return b == NULL ? expr : add(p, expr, b);
 }
 
@@ -97,8 +97,8 @@ static opf_rule_expr *copy(preparer *p, const opf_rule_expr *expr)
     opf_rule_expr *result = make(p, expr, expr->kind);
     if (result == NULL)
         return NULL;
-    *result               = *expr;
-    result->args          = NULL;
+    *result = *expr;
+    result->args = NULL;
     result->args_capacity = 0;
     if (expr->kind == OPF_RULE_LIST)
         return result;
@@ -172,7 +172,7 @@ static opf_rule_expr *spell(preparer *p, opf_rule_expr *expr)
         return expr;
     if (expr->kind == OPF_RULE_OPERATOR && !expr->derived && expr->n_args > 0) {
         opf_rule_expr *list = make(p, expr, OPF_RULE_ALTERNATIVE);
-        expr->derived       = true;
+        expr->derived = true;
         if (add(p, list, expr) == NULL)
             return expr;
         add_spellings(p, list, expr);
@@ -191,12 +191,18 @@ static uint32_t rarity(const opf_rule_expr *expr)
 {
     static const struct {
         const opf_op *op;
-        uint32_t      rarity;
+        uint32_t rarity;
     } table[] = {
-        {&opf_op_Erf, 90},     {&opf_op_BatchNormalization, 90}, {&opf_op_Softplus, 80}, {&opf_op_HardSigmoid, 80}, {&opf_op_Tanh, 70},
-        {&opf_op_Sigmoid, 70}, {&opf_op_Softmax, 70},            {&opf_op_Pow, 60},      {&opf_op_Exp, 60},         {&opf_op_Log, 60},
-        {&opf_op_Clip, 50},    {&opf_op_ReduceMean, 50},         {&opf_op_Sqrt, 50},     {&opf_op_Reciprocal, 50},  {&opf_op_Conv, 20},
-        {&opf_op_MatMul, 20},  {&opf_op_Div, 15},                {&opf_op_Sub, 15},      {&opf_op_Mul, 10},         {&opf_op_Add, 10},
+        {&opf_op_Erf, 90},      {&opf_op_BatchNormalization, 90},
+        {&opf_op_Softplus, 80}, {&opf_op_HardSigmoid, 80},
+        {&opf_op_Tanh, 70},     {&opf_op_Sigmoid, 70},
+        {&opf_op_Softmax, 70},  {&opf_op_Pow, 60},
+        {&opf_op_Exp, 60},      {&opf_op_Log, 60},
+        {&opf_op_Clip, 50},     {&opf_op_ReduceMean, 50},
+        {&opf_op_Sqrt, 50},     {&opf_op_Reciprocal, 50},
+        {&opf_op_Conv, 20},     {&opf_op_MatMul, 20},
+        {&opf_op_Div, 15},      {&opf_op_Sub, 15},
+        {&opf_op_Mul, 10},      {&opf_op_Add, 10},
     };
     if (expr->starred)
         return 1000;
@@ -238,10 +244,11 @@ static bool collect_starts(preparer *p, opf_rule_block *block, opf_rule_expr *ex
 
 typedef struct patterns {
     const opf_rule_expr **list;
-    uint32_t              n, capacity;
+    uint32_t n, capacity;
 } patterns;
 
-/* Nodes of the first branch of every alternative, which is the one that was written; the same pattern twice is one node. */
+/* Nodes of the first branch of every alternative, which is the one that was written; the same pattern twice is one
+ * node. */
 static void count_nodes(preparer *p, const opf_rule_expr *expr, patterns *seen)
 {
     if (expr->kind == OPF_RULE_ALTERNATIVE) {
@@ -260,13 +267,14 @@ static void count_nodes(preparer *p, const opf_rule_expr *expr, patterns *seen)
 }
 
 /* Returns the size of the tree. */
-static uint32_t set_parents(opf_rule_expr *expr, opf_rule_expr *parent, uint32_t position, uint32_t statement, bool any_attrs)
+static uint32_t set_parents(opf_rule_expr *expr, opf_rule_expr *parent, uint32_t position, uint32_t statement,
+                            bool any_attrs)
 {
-    expr->parent    = parent;
-    expr->position  = position;
+    expr->parent = parent;
+    expr->position = position;
     expr->statement = statement;
     expr->any_attrs = any_attrs;
-    uint32_t n      = 1;
+    uint32_t n = 1;
     if (expr->kind == OPF_RULE_OPERATOR || expr->kind == OPF_RULE_ALTERNATIVE)
         for (uint32_t i = 0; i < expr->n_args; i++)
             n += set_parents(expr->args[i], expr, i, statement, any_attrs && expr->kind == OPF_RULE_ALTERNATIVE);
@@ -286,11 +294,11 @@ static bool is_liked(const opf_rule_expr *expr, uint32_t name)
 static opf_status prepare_block(preparer *p, opf_rule_block *block, opf_error *error)
 {
     opf_rule *rule = p->rule;
-    uint32_t  best = 0, size = 0;
-    patterns  seen = {0};
+    uint32_t best = 0, size = 0;
+    patterns seen = {0};
     for (uint32_t s = 0; s < block->n_statements; s++) {
         opf_rule_statement *statement = &block->statements[s];
-        statement->value              = spell(p, statement->value);
+        statement->value = spell(p, statement->value);
         OPF_OOM_IF(error, p->failed);
         bool any_attrs = false;
         for (uint32_t r = 0; r < rule->n_rewrites; r++)
@@ -298,7 +306,7 @@ static opf_status prepare_block(preparer *p, opf_rule_block *block, opf_error *e
         size += set_parents(statement->value, NULL, 0, s, any_attrs);
         count_nodes(p, statement->value, &seen);
         uint32_t other = best_rarity(statement->value);
-        best           = other > best ? other : best;
+        best = other > best ? other : best;
     }
     block->n_nodes = seen.n;
     if (size > MAX_COPIES)

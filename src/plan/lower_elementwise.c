@@ -101,29 +101,19 @@ static void choose_order(const opf_planner *planner, const opf_node *node, const
     }
 }
 
-opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+opf_status opf_plan_elementwise(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, const opf_place *places,
+                                const char *kernel, opf_error *error)
 {
-    const opf_node  *node = opf_graph_node(planner->graph, id);
-    opf_lowered      lowered;
-    elementwise_args e = {0};
-    bool             region = node->op == &opf_op_Identity && node->epilogue.n != 0;
-    if (((node->op->traits & OPF_ELEMENTWISE) == 0 && !region) || node->outputs[0] == 0 || planner->infos[node->outputs[0]].type != OPF_FLOAT ||
-        !opf_lower_elementwise_node(planner, node, &lowered))
-        return OPF_OK;
-    *done        = true;
-    e.program    = lowered.program;
-    uint32_t  n_in = e.program.n_operands, n_st = e.program.n_stores, n = n_in + n_st + 1;
-    opf_place own[MAX_VIEWS], views[2 * MAX_VIEWS + 1];
-    int32_t   order[OPF_MAX_RANK];
-    for (uint32_t v = 0; v < n_in; v++)
-        OPF_TRY(opf_plan_place(planner, lowered.operands[v], &own[v], error));
-    choose_order(planner, node, own, n_in, order);
-    opf_place *result = &views[n - 1];
+    elementwise_args e = {.program = lowered->program};
+    uint32_t         n_in = e.program.n_operands, n_st = e.program.n_stores, n = n_in + n_st + 1;
+    opf_place        views[2 * MAX_VIEWS + 1], *result = &views[n - 1];
+    int32_t          order[OPF_MAX_RANK];
+    choose_order(planner, node, places, n_in, order);
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, result, error));
     for (uint32_t v = 0; v < n_in; v++)
-        views[v] = opf_place_broadcast(&own[v], result->rank, result->dims);
+        views[v] = opf_place_broadcast(&places[v], result->rank, result->dims);
     for (uint32_t v = 0; v < n_st; v++)
-        OPF_TRY(opf_plan_alloc(planner, lowered.stores[v], order, &views[n_in + v], error));
+        OPF_TRY(opf_plan_alloc(planner, lowered->stores[v], order, &views[n_in + v], error));
     for (uint32_t v = 0; v < n; v++)
         e.refs[v] = opf_place_ref(&views[v]);
     collapse(views, n, &e);
@@ -134,7 +124,7 @@ opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id id, bool *don
         units *= (size_t)e.dims[i];
     elementwise_args *kept = opf_arena_copy(planner->arena, &e, sizeof e);
     OPF_OOM_IF(error, kept == NULL);
-    opf_plan_step step = {.kernel        = "elementwise_f32",
+    opf_plan_step step = {.kernel        = kernel,
                           .run           = run_elementwise,
                           .args          = kept,
                           .units         = opf_place_elements(result) == 0 ? 0 : units * ((e.rows + e.block - 1) / e.block),
@@ -142,16 +132,31 @@ opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id id, bool *don
                           .flops         = (double)opf_place_elements(result) * e.program.n};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     for (uint32_t v = 0; v < n_in; v++)
-        opf_plan_reads(planner, &own[v]);
+        opf_plan_reads(planner, &places[v]);
     for (uint32_t v = n_in; v < n; v++)
         opf_plan_writes(planner, &views[v]);
     /* In place over the first operand that lies like the result, if no other operand reads that buffer in another way. */
     for (uint32_t v = 0; v < n_in; v++) {
         bool alone = true;
         for (uint32_t u = 0; u < n_in; u++)
-            alone = alone && (u == v || own[u].buffer != own[v].buffer);
+            alone = alone && (u == v || places[u].buffer != places[v].buffer);
         if (alone)
             opf_plan_may_share(planner, result, &views[v]);
     }
     return OPF_OK;
+}
+
+opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(planner->graph, id);
+    opf_lowered     lowered;
+    opf_place       places[MAX_VIEWS];
+    bool            region = node->op == &opf_op_Identity && node->epilogue.n != 0;
+    if (((node->op->traits & OPF_ELEMENTWISE) == 0 && !region) || node->outputs[0] == 0 ||
+        planner->infos[node->outputs[0]].type != OPF_FLOAT || !opf_lower_elementwise_node(planner, node, &lowered))
+        return OPF_OK;
+    *done = true;
+    for (uint32_t v = 0; v < lowered.program.n_operands; v++)
+        OPF_TRY(opf_plan_place(planner, lowered.operands[v], &places[v], error));
+    return opf_plan_elementwise(planner, node, &lowered, places, "elementwise_f32", error);
 }

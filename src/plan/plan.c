@@ -102,7 +102,7 @@ static void mark_outputs(opf_planner *planner)
 
 static const opf_lower_fn lowerings[] = {opf_lower_view,   opf_lower_conv,        opf_lower_matmul, opf_lower_rows,
                                          opf_lower_pool,   opf_lower_reduce,      opf_lower_concat, opf_lower_gather,
-                                         opf_lower_elementwise, opf_lower_reference};
+                                         opf_lower_batch_norm, opf_lower_elementwise, opf_lower_reference};
 
 static opf_status lower_node(opf_planner *planner, opf_node_id id, opf_error *error)
 {

@@ -73,6 +73,7 @@ extern opf_status opf_lower_matmul(opf_planner *planner, opf_node_id node, bool 
 extern opf_status opf_lower_rows(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_pool(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_reduce(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_batch_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_concat(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_gather(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);

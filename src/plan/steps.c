@@ -207,6 +207,13 @@ bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf
     return !b.failed;
 }
 
+bool opf_lower_more_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered)
+{
+    builder b = {.planner = planner, .lowered = lowered};
+    emit_steps(&b, node, steps, (int16_t)lowered->program.n);
+    return !b.failed;
+}
+
 bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered)
 {
     *lowered  = (opf_lowered){0};

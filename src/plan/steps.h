@@ -8,14 +8,20 @@
 /* Instructions with operands and stores still as values. */
 typedef struct opf_lowered {
     opf_program  program;
-    opf_value_id operands[OPF_PROGRAM_OPERANDS];
+    opf_value_id operands[OPF_PROGRAM_OPERANDS]; /* 0: placed by the lowering itself */
     opf_value_id stores[OPF_PROGRAM_OPERANDS];
 } opf_lowered;
 
 /* Whether every step has a kernel on floats, and if so the program; arg 0 is the anchor's result. False: it has none. */
 bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered);
+/* Appends the steps to a program whose last instruction is the anchor's result. */
+bool opf_lower_more_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered);
 /* A whole elementwise node: its operator on its own inputs (all are operands), then its epilogue. */
 bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered);
+
+/* The step of an elementwise program over the whole result of node: places[i] is operand i. */
+opf_status opf_plan_elementwise(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, const opf_place *places,
+                                const char *kernel, opf_error *error);
 
 /* A program bound to a result seen as outer x rows x cols. Strides in floats. */
 typedef struct opf_bound {

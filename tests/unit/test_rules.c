@@ -19,12 +19,12 @@
 #include <cmocka.h>
 
 typedef struct fixture {
-    opf_heap        heap;
-    opf_arena       arena;
-    opf_const_pool  consts;
-    opf_graph      *graph;
+    opf_heap heap;
+    opf_arena arena;
+    opf_const_pool consts;
+    opf_graph *graph;
     opf_fuse_report report;
-    opf_error       error;
+    opf_error error;
 } fixture;
 
 static void begin(fixture *f, const char *source)
@@ -33,9 +33,10 @@ static void begin(fixture *f, const char *source)
     opf_heap_init(&f->heap, NULL, 0);
     opf_arena_init(&f->arena, &f->heap);
     opf_dims *dims = opf_dims_create(&f->arena);
-    f->consts      = (opf_const_pool){.arena = &f->arena, .next_id = 1};
-    f->report      = (opf_fuse_report){.arena = &f->arena};
-    if (opf_text_parse(source, opf_find_operator, &f->arena, dims, &f->consts, &f->graph, NULL, NULL, &f->error) != OPF_OK ||
+    f->consts = (opf_const_pool){.arena = &f->arena, .next_id = 1};
+    f->report = (opf_fuse_report){.arena = &f->arena};
+    if (opf_text_parse(source, opf_find_operator, &f->arena, dims, &f->consts, &f->graph, NULL, NULL, &f->error) !=
+            OPF_OK ||
         opf_infer_graph(f->graph, &f->error) != OPF_OK)
         fail_msg("%s\n%s", f->error.message, source);
 }
@@ -48,12 +49,17 @@ static void end(fixture *f)
 
 static void fuse(fixture *f, const char *rule, const char *user_rules)
 {
-    const char *const only[]  = {rule};
+    const char *const only[] = {rule};
     const char *const rules[] = {user_rules};
     const char *const files[] = {"user.rule"};
-    opf_fuse_options  options = {.only = only, .n_only = 1, .stop_after = -1, .user_rules = rules, .user_rule_files = files,
-                                 .n_user_rules = user_rules != NULL ? 1 : 0};
-    if (opf_fuse(f->graph, &options, &f->report, &f->error) != OPF_OK || opf_graph_verify(f->graph, &f->error) != OPF_OK)
+    opf_fuse_options options = {.only = only,
+                                .n_only = 1,
+                                .stop_after = -1,
+                                .user_rules = rules,
+                                .user_rule_files = files,
+                                .n_user_rules = user_rules != NULL ? 1 : 0};
+    if (opf_fuse(f->graph, &options, &f->report, &f->error) != OPF_OK ||
+        opf_graph_verify(f->graph, &f->error) != OPF_OK)
         fail_msg("%s", f->error.message);
 }
 
@@ -88,8 +94,8 @@ static void hit(const char *rule, const char *source, const char *anchor_op)
     fuse(&f, rule, NULL);
     const opf_miss *miss = find_miss(&f, rule);
     if (f.report.n_fusions != 1 || strcmp(f.report.fusions[0].rule, rule) != 0)
-        fail_msg("%s did not fire once on\n%s\n%s %s %s", rule, source, nodes_of(&f), miss != NULL ? opf_miss_code_name(miss->code) : "",
-                 miss != NULL ? miss->reason : "");
+        fail_msg("%s did not fire once on\n%s\n%s %s %s", rule, source, nodes_of(&f),
+                 miss != NULL ? opf_miss_code_name(miss->code) : "", miss != NULL ? miss->reason : "");
     if (strstr(nodes_of(&f), anchor_op) == NULL || strchr(nodes_of(&f), '\n')[1] != '\0')
         fail_msg("%s on\n%s\nleft\n%s", rule, source, nodes_of(&f));
     end(&f);
@@ -105,17 +111,18 @@ static void miss(const char *rule, const char *source, const char *code, const c
         fail_msg("%s fired on\n%s", rule, source);
     const opf_miss *found = find_miss(&f, rule);
     if (code == NULL ? found != NULL
-                     : found == NULL || strcmp(opf_miss_code_name(found->code), code) != 0 || strcmp(found->node, node) != 0 ||
-                           strstr(found->reason, reason) == NULL)
-        fail_msg("%s on\n%s\ngives %s %s: %s", rule, source, found != NULL ? opf_miss_code_name(found->code) : "nothing",
-                 found != NULL ? found->node : "", found != NULL ? found->reason : "");
+                     : found == NULL || strcmp(opf_miss_code_name(found->code), code) != 0 ||
+                           strcmp(found->node, node) != 0 || strstr(found->reason, reason) == NULL)
+        fail_msg("%s on\n%s\ngives %s %s: %s", rule, source,
+                 found != NULL ? opf_miss_code_name(found->code) : "nothing", found != NULL ? found->node : "",
+                 found != NULL ? found->reason : "");
     end(&f);
 }
 
 /* ---- conv-bn ---- */
 
 #define BN_CONSTANTS                                                                                                   \
-    "<float[2,1,1,1] w = {1,2}, float[2] b = {1,2}, float[2] g = {2,4}, float[2] be = {10,20}, float[2] m = {1,1},"     \
+    "<float[2,1,1,1] w = {1,2}, float[2] b = {1,2}, float[2] g = {2,4}, float[2] be = {10,20}, float[2] m = {1,1},"    \
     " float[2] v = {4,16}, float[2] bad = {-1,1}>"
 #define IMAGE "g (float[N,1,H,W] x) => (y) " BN_CONSTANTS
 
@@ -130,19 +137,21 @@ static void test_conv_bn_values(void **state)
 {
     (void)state;
     fixture f;
-    begin(&f, IMAGE "{ [c] t = Conv<strides = [2, 2]>(x, w, b) [n] y = BatchNormalization<epsilon = 0.0>(t, g, be, m, v) }");
+    begin(&f, IMAGE
+          "{ [c] t = Conv<strides = [2, 2]>(x, w, b) [n] y = BatchNormalization<epsilon = 0.0>(t, g, be, m, v) }");
     fuse(&f, "conv-bn", NULL);
     assert_int_equal(f.report.n_fusions, 1);
     assert_string_equal(f.report.fusions[0].anchor, "c");
     assert_int_equal(f.report.fusions[0].n_origin, 2);
     assert_string_equal(f.report.fusions[0].origin[0], "c");
     assert_string_equal(f.report.fusions[0].origin[1], "n");
-    opf_value_id   y    = opf_graph_find_value(f.graph, "y");
+    opf_value_id y = opf_graph_find_value(f.graph, "y");
     const opf_node *conv = opf_graph_node(f.graph, opf_graph_value(f.graph, y)->producer);
     assert_string_equal(conv->name, "c");
     assert_ptr_equal(conv->op, &opf_op_Conv);
     assert_int_equal(opf_node_attr(conv, "strides")->ints[1], 2);
-    const opf_const *w = opf_graph_value(f.graph, conv->inputs[1])->constant, *b = opf_graph_value(f.graph, conv->inputs[2])->constant;
+    const opf_const *w = opf_graph_value(f.graph, conv->inputs[1])->constant,
+                    *b = opf_graph_value(f.graph, conv->inputs[2])->constant;
     assert_int_equal(b->type, OPF_FLOAT);
     /* k = g / sqrt(v) = 1, 1; b' = (b - m) k + be */
     assert_true(opf_const_f64_at(w, 0) == 1 && opf_const_f64_at(w, 1) == 2);
@@ -156,36 +165,57 @@ static void test_conv_bn(void **state)
     (void)state;
     hit("conv-bn", IMAGE "{ t = Conv(x, w) y = BatchNormalization(t, g, be, m, v) }", "Conv(");
     hit("conv-bn", IMAGE "{ t = Conv(x, w) u = Identity(t) y = BatchNormalization(u, g, be, m, v) }", "Conv(");
-    hit("conv-bn", "g (float[N,1,L] x) => (y) <float[2,1,3] w = {1,2,3,4,5,6}, float[2] b = {1,2}> { t = Conv(x, w) y = BatchNormalization(t, b, b, b, b) }",
+    hit("conv-bn",
+        "g (float[N,1,L] x) => (y) <float[2,1,3] w = {1,2,3,4,5,6}, float[2] b = {1,2}> { t = Conv(x, w) y = "
+        "BatchNormalization(t, b, b, b, b) }",
         "Conv(");
     hit("conv-bn",
-        "g (float[N,2,4,4,4] x) => (y) <float[2,1,1,1,1] w = {1,2}, float[2] b = {1,2}> { t = Conv<group = 2>(x, w, b) y = BatchNormalization(t, b, b, b, b) }",
+        "g (float[N,2,4,4,4] x) => (y) <float[2,1,1,1,1] w = {1,2}, float[2] b = {1,2}> { t = Conv<group = 2>(x, w, b) "
+        "y = BatchNormalization(t, b, b, b, b) }",
         "Conv<group");
-    miss("conv-bn", IMAGE "{ [c] t = Conv(x, w) [n] y0 = BatchNormalization(t, g, be, m, v) [r] r = Relu(t) [s] y = Add(y0, r) }", "USED_OUTSIDE", "r",
-         "t is also read by r");
-    miss("conv-bn", "g (float[N,1,H,W] x) => (y, t) " BN_CONSTANTS "{ [c] t = Conv(x, w) [n] y = BatchNormalization(t, g, be, m, v) }", "IS_OUTPUT",
-         "c", "t is also an output");
-    miss("conv-bn", "g (float[N,1,H,W] x, float[2,1,1,1] w1) => (y) " BN_CONSTANTS "{ t = Conv(x, w1) [n] y = BatchNormalization(t, g, be, m, v) }",
+    miss("conv-bn",
+         IMAGE "{ [c] t = Conv(x, w) [n] y0 = BatchNormalization(t, g, be, m, v) [r] r = Relu(t) [s] y = Add(y0, r) }",
+         "USED_OUTSIDE", "r", "t is also read by r");
+    miss("conv-bn",
+         "g (float[N,1,H,W] x) => (y, t) " BN_CONSTANTS
+         "{ [c] t = Conv(x, w) [n] y = BatchNormalization(t, g, be, m, v) }",
+         "IS_OUTPUT", "c", "t is also an output");
+    miss("conv-bn",
+         "g (float[N,1,H,W] x, float[2,1,1,1] w1) => (y) " BN_CONSTANTS
+         "{ t = Conv(x, w1) [n] y = BatchNormalization(t, g, be, m, v) }",
          "CONST", "n", "also a graph input");
     miss("conv-bn", IMAGE "{ t = Conv(x, w) [n] y = BatchNormalization(t, g, be, m, bad) }", "CONST", "n", "nan");
-    miss("conv-bn", IMAGE "{ t = Conv(x, w) [r] u = Relu(t) [n] y = BatchNormalization(u, g, be, m, v) }", "OP", "r", "Relu, must be Conv");
+    miss("conv-bn", IMAGE "{ t = Conv(x, w) [r] u = Relu(t) [n] y = BatchNormalization(u, g, be, m, v) }", "OP", "r",
+         "Relu, must be Conv");
 }
 
 static void test_gemm_bn(void **state)
 {
     (void)state;
-#define MATRIX "<float[3,2] w = {1,2,3,4,5,6}, float[2,3] wt = {1,2,3,4,5,6}, float[2] g = {2,4}, float[2] be = {10,20}, float[2] m = {1,1}, float[2] v = {4,16}>"
-    hit("gemm-bn", "g (float[N,3] x) => (y) " MATRIX "{ t = Gemm<transB = 1, alpha = 0.5>(x, wt, m) y = BatchNormalization(t, g, be, m, v) }", "alpha");
-    hit("matmul-bn", "g (float[N,3] x) => (y) " MATRIX "{ t = MatMul(x, w) y = BatchNormalization<momentum = 0.8>(t, g, be, m, v) }", "Gemm");
-    miss("gemm-bn", "g (float[N,3] x) => (y) " MATRIX "{ [t] t = Gemm(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }", "ATTR", "t", "transB is 0, must be 1");
-    miss("matmul-bn", "g (float[N,2,3] x) => (y) " MATRIX "{ t = MatMul(x, w) [n] y = BatchNormalization(t, g, be, m, v) }", "RANK", "n", "3 dimensions");
+#define MATRIX                                                                                                         \
+    "<float[3,2] w = {1,2,3,4,5,6}, float[2,3] wt = {1,2,3,4,5,6}, float[2] g = {2,4}, float[2] be = {10,20}, "        \
+    "float[2] m = {1,1}, float[2] v = {4,16}>"
+    hit("gemm-bn",
+        "g (float[N,3] x) => (y) " MATRIX
+        "{ t = Gemm<transB = 1, alpha = 0.5>(x, wt, m) y = BatchNormalization(t, g, be, m, v) }",
+        "alpha");
+    hit("matmul-bn",
+        "g (float[N,3] x) => (y) " MATRIX "{ t = MatMul(x, w) y = BatchNormalization<momentum = 0.8>(t, g, be, m, v) }",
+        "Gemm");
+    miss("gemm-bn",
+         "g (float[N,3] x) => (y) " MATRIX "{ [t] t = Gemm(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }",
+         "ATTR", "t", "transB is 0, must be 1");
+    miss("matmul-bn",
+         "g (float[N,2,3] x) => (y) " MATRIX "{ t = MatMul(x, w) [n] y = BatchNormalization(t, g, be, m, v) }", "RANK",
+         "n", "3 dimensions");
 }
 
 static void test_conv_bn_shared(void **state)
 {
     (void)state;
     fixture f;
-    begin(&f, IMAGE "{ t = Conv(x, w) a = BatchNormalization(t, g, be, m, v) u = Conv(x, w) c = BatchNormalization(u, b, be, m, v) y = Add(a, c) }");
+    begin(&f, IMAGE "{ t = Conv(x, w) a = BatchNormalization(t, g, be, m, v) u = Conv(x, w) c = BatchNormalization(u, "
+                    "b, be, m, v) y = Add(a, c) }");
     fuse(&f, "conv-bn", NULL);
     assert_int_equal(f.report.n_fusions, 2);
     assert_true(element(&f, "w", 0) == 1);
@@ -194,58 +224,86 @@ static void test_conv_bn_shared(void **state)
 
 /* ---- layer-norm ---- */
 
-#define LN "g (float[N,S,4] x) => (y) <float[4] s = {1,2,3,4}, float[4] b = {0,0,1,1}, float e = {0.00001}, float two = {2}, float three = {3}," \
-           " float half = {0.5}, float mhalf = {-0.5}, float one = {1}, int64[1] ax = {-1}, float[1] e1 = {0.00001}, float[1,1,4] s3 = {1,2,3,4},"   \
-           " float[3,1] odd = {1,2,3}, float[1,1,1,1] e4 = {0.1}>"
-#define MEAN "[u] u = ReduceMean(x, ax) [d] d = Sub(x, u) "
-#define VAR  "[p] p = Pow(d, two) [v] v = ReduceMean(p, ax) [e] ve = Add(v, e) [q] q = Sqrt(ve) "
+#define LN                                                                                                             \
+    "g (float[N,S,4] x) => (y) <float[4] s = {1,2,3,4}, float[4] b = {0,0,1,1}, float e = {0.00001}, float two = "     \
+    "{2}, float three = {3},"                                                                                          \
+    " float half = {0.5}, float mhalf = {-0.5}, float one = {1}, int64[1] ax = {-1}, float[1] e1 = {0.00001}, "        \
+    "float[1,1,4] s3 = {1,2,3,4},"                                                                                     \
+    " float[3,1] odd = {1,2,3}, float[1,1,1,1] e4 = {0.1}>"
+#define MEAN   "[u] u = ReduceMean(x, ax) [d] d = Sub(x, u) "
+#define VAR    "[p] p = Pow(d, two) [v] v = ReduceMean(p, ax) [e] ve = Add(v, e) [q] q = Sqrt(ve) "
 #define AFFINE "[m] m = Mul(n, s) [a] y = Add(m, b) "
 
 static void test_layer_norm(void **state)
 {
     (void)state;
     hit("layer-norm", LN "{" MEAN VAR "n = Div(d, q) " AFFINE "}", "LayerNormalization");
-    hit("layer-norm", LN "{" MEAN "p = Mul(d, d) v = ReduceMean(p, ax) ve = Add(e1, v) q = Sqrt(ve) n = Div(d, q) m = Mul(s3, n) y = Add(b, m) }",
+    hit("layer-norm",
+        LN
+        "{" MEAN
+        "p = Mul(d, d) v = ReduceMean(p, ax) ve = Add(e1, v) q = Sqrt(ve) n = Div(d, q) m = Mul(s3, n) y = Add(b, m) }",
         "LayerNormalization");
     hit("layer-norm", LN "{" MEAN VAR "r = Reciprocal(q) n = Mul(d, r) " AFFINE "}", "LayerNormalization");
     hit("layer-norm", LN "{" MEAN VAR "r = Div(one, q) n = Mul(r, d) " AFFINE "}", "LayerNormalization");
-    hit("layer-norm", LN "{" MEAN "p = Mul(d, d) v = ReduceMean(p, ax) ve = Add(v, e) r = Pow(ve, mhalf) n = Mul(d, r) " AFFINE "}", "LayerNormalization");
-    hit("layer-norm", LN "{" MEAN "p = Mul(d, d) v = ReduceMean(p, ax) ve = Add(v, e) r = Pow(ve, half) n = Div(d, r) " AFFINE "}", "LayerNormalization");
-    hit("layer-norm", LN "{" MEAN "d2 = Sub(x, u) p = Pow(d2, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) " AFFINE "}",
+    hit("layer-norm",
+        LN "{" MEAN "p = Mul(d, d) v = ReduceMean(p, ax) ve = Add(v, e) r = Pow(ve, mhalf) n = Mul(d, r) " AFFINE "}",
+        "LayerNormalization");
+    hit("layer-norm",
+        LN "{" MEAN "p = Mul(d, d) v = ReduceMean(p, ax) ve = Add(v, e) r = Pow(ve, half) n = Div(d, r) " AFFINE "}",
+        "LayerNormalization");
+    hit("layer-norm",
+        LN "{" MEAN
+           "d2 = Sub(x, u) p = Pow(d2, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) " AFFINE
+           "}",
         "LayerNormalization");
     hit("layer-norm", LN "{" MEAN VAR "n = Div(d, q) y = Mul(n, s) }", "LayerNormalization");
     hit("layer-norm", LN "{" MEAN VAR "y = Div(d, q) }", "LayerNormalization");
     hit("layer-norm",
-        "g (float[N,2,2] x) => (y) <float e = {0.1}, float two = {2}, int64[2] ax = {1,2}, int64[2] ay = {-1,-2}, float[2,2] s = {1,2,3,4}>"
-        "{ u = ReduceMean(x, ax) d = Sub(x, u) p = Pow(d, two) v = ReduceMean(p, ay) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) y = Mul(n, s) }",
+        "g (float[N,2,2] x) => (y) <float e = {0.1}, float two = {2}, int64[2] ax = {1,2}, int64[2] ay = {-1,-2}, "
+        "float[2,2] s = {1,2,3,4}>"
+        "{ u = ReduceMean(x, ax) d = Sub(x, u) p = Pow(d, two) v = ReduceMean(p, ay) ve = Add(v, e) q = Sqrt(ve) n = "
+        "Div(d, q) y = Mul(n, s) }",
         "axis = -2");
     hit("layer-norm",
         "g (float16[N,S,4] x) => (y) <float16 e = {0.001}, float16 two = {2}, int64[1] ax = {-1}>"
-        "{ u = ReduceMean(x, ax) d = Sub(x, u) p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) y = Div(d, q) }",
+        "{ u = ReduceMean(x, ax) d = Sub(x, u) p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) y = "
+        "Div(d, q) }",
         "LayerNormalization");
 }
 
 static void test_layer_norm_misses(void **state)
 {
     (void)state;
-    miss("layer-norm", LN "{" MEAN "[p] p = Pow(d, three) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) " AFFINE "}", "CONST", "p",
-         "exponent is 3, must be 2");
+    miss("layer-norm",
+         LN "{" MEAN "[p] p = Pow(d, three) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) " AFFINE
+            "}",
+         "CONST", "p", "exponent is 3, must be 2");
     miss("layer-norm", LN "{ u = ReduceMean(x, ax) d = Sub(u, x) " VAR "n = Div(d, q) " AFFINE "}", NULL, NULL, NULL);
     miss("layer-norm", LN "{" MEAN VAR "[n] n = Div(q, d) " AFFINE "}", "OP", "n", "another order");
-    miss("layer-norm", LN "{" MEAN "p = Pow(d, two) [v] v = ReduceMean<keepdims = 0>(p, ax) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) " AFFINE "}",
+    miss("layer-norm",
+         LN "{" MEAN
+            "p = Pow(d, two) [v] v = ReduceMean<keepdims = 0>(p, ax) ve = Add(v, e) q = Sqrt(ve) n = Div(d, q) " AFFINE
+            "}",
          "ATTR", "v", "keepdims is 0, must be 1");
-    miss("layer-norm", "g (float[N,S,4] x, float eps) => (y) <int64[1] ax = {-1}, float two = {2}>{" MEAN
-                       "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, eps) q = Sqrt(ve) y = Div(d, q) }",
+    miss("layer-norm",
+         "g (float[N,S,4] x, float eps) => (y) <int64[1] ax = {-1}, float two = {2}>{" MEAN
+         "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, eps) q = Sqrt(ve) y = Div(d, q) }",
          "CONST", "p", "also a graph input");
-    miss("layer-norm", "g (float[N,S,4] x) => (y) <int64[1] ax = {1}, float two = {2}, float e = {0.1}>{" MEAN
-                       "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) y = Div(d, q) }",
+    miss("layer-norm",
+         "g (float[N,S,4] x) => (y) <int64[1] ax = {1}, float two = {2}, float e = {0.1}>{" MEAN
+         "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) y = Div(d, q) }",
          "CONST", "p", "must be the last ones");
-    miss("layer-norm", "g (double[N,S,4] x) => (y) <int64[1] ax = {2}, double two = {2}, double e = {0.1}>{" MEAN
-                       "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) y = Div(d, q) }",
+    miss("layer-norm",
+         "g (double[N,S,4] x) => (y) <int64[1] ax = {2}, double two = {2}, double e = {0.1}>{" MEAN
+         "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e) q = Sqrt(ve) y = Div(d, q) }",
          "DTYPE", "p", "double");
     /* eps outside of the root, and an eps that raises the rank */
-    miss("layer-norm", LN "{" MEAN "p = Pow(d, two) [v] v = ReduceMean(p, ax) q = Sqrt(v) qe = Add(q, e) n = Div(d, qe) " AFFINE "}", NULL, NULL, NULL);
-    miss("layer-norm", LN "{" MEAN "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e4) q = Sqrt(ve) y = Div(d, q) }", "RANK", "p", "must be");
+    miss("layer-norm",
+         LN "{" MEAN "p = Pow(d, two) [v] v = ReduceMean(p, ax) q = Sqrt(v) qe = Add(q, e) n = Div(d, qe) " AFFINE "}",
+         NULL, NULL, NULL);
+    miss("layer-norm",
+         LN "{" MEAN "[p] p = Pow(d, two) v = ReduceMean(p, ax) ve = Add(v, e4) q = Sqrt(ve) y = Div(d, q) }", "RANK",
+         "p", "must be");
 }
 
 static void test_layer_norm_parts(void **state)
@@ -259,8 +317,10 @@ static void test_layer_norm_parts(void **state)
     assert_non_null(strstr(nodes_of(&f), "n = LayerNormalization"));
     end(&f);
     /* the scale varies along the rows: it stays outside too */
-    begin(&f, "g (float[N,3,4] x) => (y) <int64[1] ax = {-1}, float two = {2}, float e = {0.1}, float[3,1] s = {1,2,3}>{" MEAN VAR
-              "n = Div(d, q) y = Mul(n, s) }");
+    begin(
+        &f,
+        "g (float[N,3,4] x) => (y) <int64[1] ax = {-1}, float two = {2}, float e = {0.1}, float[3,1] s = {1,2,3}>{" MEAN
+            VAR "n = Div(d, q) y = Mul(n, s) }");
     fuse(&f, "layer-norm", NULL);
     assert_int_equal(f.report.n_fusions, 1);
     assert_non_null(strstr(nodes_of(&f), "Mul"));
@@ -278,9 +338,13 @@ static void test_layer_norm_parts(void **state)
 
 /* ---- activations ---- */
 
-#define X "g (float[N,4] x) => (y) <float r = {1.4142099}, float i = {0.70710678}, float one = {1}, float half = {0.5}, float[1] h1 = {0.5},"     \
-          " float[1,1] r2 = {1.41421356}, float wrong = {1.43}, float two = {2}, float three = {3}, float c = {0.044715}, float p = {0.7978845608}," \
-          " float pc = {0.0356774081}, float six = {6}, float zero = {0}, float[1] sixth = {0.16666667}, float q = {1.702}, float m1 = {-1}>"
+#define X                                                                                                              \
+    "g (float[N,4] x) => (y) <float r = {1.4142099}, float i = {0.70710678}, float one = {1}, float half = {0.5}, "    \
+    "float[1] h1 = {0.5},"                                                                                             \
+    " float[1,1] r2 = {1.41421356}, float wrong = {1.43}, float two = {2}, float three = {3}, float c = {0.044715}, "  \
+    "float p = {0.7978845608},"                                                                                        \
+    " float pc = {0.0356774081}, float six = {6}, float zero = {0}, float[1] sixth = {0.16666667}, float q = "         \
+    "{1.702}, float m1 = {-1}>"
 
 static void test_gelu(void **state)
 {
@@ -290,15 +354,24 @@ static void test_gelu(void **state)
     hit("gelu-erf", X "{ hx = Mul(x, half) a = Div(x, r2) e = Erf(a) o = Add(e, one) y = Mul(hx, o) }", "Gelu");
     hit("gelu-erf", X "{ hx = Div(x, two) a = Mul(x, i) e = Erf(a) o = Sub(e, m1) y = Mul(o, hx) }", "Gelu");
     hit("gelu-erf", X "{ a = Div(x, r) e = Erf(a) o = Add(e, one) ho = Mul(o, h1) y = Mul(x, ho) }", "Gelu");
-    hit("gelu-erf", "g (float16[N,4] x) => (y) <float16 r = {1.4140625}, float16 one = {1}, float16 half = {0.5}>"
-                    "{ a = Div(x, r) e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }", "Gelu");
-    miss("gelu-erf", X "{ [a] a = Div(x, wrong) e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }", "CONST", "a", "divisor is 1.42999995, must be 1.41421356");
-    miss("gelu-erf", "g (float[N,4] x, float[N,4] z) => (y) <float r = {1.41421356}, float one = {1}, float half = {0.5}>"
-                     "{ a = Div(x, r) e = Erf(a) o = Add(e, one) [m] m = Mul(z, o) y = Mul(m, half) }", "OP", "m", "reads z, must read x");
-    miss("gelu-erf", "g (float[4] x) => (y) <float[1,1] r = {1.41421356}, float one = {1}, float half = {0.5}>"
-                     "{ a = Div(x, r) [e] e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }", "RANK", "e", "must be");
-    miss("gelu-erf", "g (float[N,4] x, float[4] t) => (y, e) <float r = {1.41421356}, float one = {1}, float half = {0.5}>"
-                     "{ a = Div(x, r) [e] e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }", "IS_OUTPUT", "e", "output");
+    hit("gelu-erf",
+        "g (float16[N,4] x) => (y) <float16 r = {1.4140625}, float16 one = {1}, float16 half = {0.5}>"
+        "{ a = Div(x, r) e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }",
+        "Gelu");
+    miss("gelu-erf", X "{ [a] a = Div(x, wrong) e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }", "CONST",
+         "a", "divisor is 1.42999995, must be 1.41421356");
+    miss("gelu-erf",
+         "g (float[N,4] x, float[N,4] z) => (y) <float r = {1.41421356}, float one = {1}, float half = {0.5}>"
+         "{ a = Div(x, r) e = Erf(a) o = Add(e, one) [m] m = Mul(z, o) y = Mul(m, half) }",
+         "OP", "m", "reads z, must read x");
+    miss("gelu-erf",
+         "g (float[4] x) => (y) <float[1,1] r = {1.41421356}, float one = {1}, float half = {0.5}>"
+         "{ a = Div(x, r) [e] e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }",
+         "RANK", "e", "must be");
+    miss("gelu-erf",
+         "g (float[N,4] x, float[4] t) => (y, e) <float r = {1.41421356}, float one = {1}, float half = {0.5}>"
+         "{ a = Div(x, r) [e] e = Erf(a) o = Add(e, one) m = Mul(x, o) y = Mul(m, half) }",
+         "IS_OUTPUT", "e", "output");
 }
 
 static void test_gelu_tanh(void **state)
@@ -306,12 +379,16 @@ static void test_gelu_tanh(void **state)
     (void)state;
 #define TAIL "t = Tanh(k) o = Add(t, one) h = Mul(x, half) y = Mul(h, o) }"
     hit("gelu-tanh", X "{ z = Pow(x, three) a = Mul(z, c) i2 = Add(x, a) k = Mul(i2, p) " TAIL, "Gelu");
-    hit("gelu-tanh", X "{ z2 = Mul(x, x) z = Mul(z2, x) a = Mul(c, z) i2 = Add(x, a) k = Mul(p, i2) t = Tanh(k) o = Add(t, one) h = Mul(x, o) y = Mul(h, half) }", "Gelu");
+    hit("gelu-tanh",
+        X "{ z2 = Mul(x, x) z = Mul(z2, x) a = Mul(c, z) i2 = Add(x, a) k = Mul(p, i2) t = Tanh(k) o = Add(t, one) h = "
+          "Mul(x, o) y = Mul(h, half) }",
+        "Gelu");
     hit("gelu-tanh", X "{ z2 = Mul(x, x) a = Mul(z2, c) f = Add(a, one) g2 = Mul(x, p) k = Mul(g2, f) " TAIL, "Gelu");
     hit("gelu-tanh", X "{ z2 = Pow(x, two) a = Mul(z2, c) f = Add(one, a) g2 = Mul(x, f) k = Mul(g2, p) " TAIL, "Gelu");
     hit("gelu-tanh", X "{ z2 = Pow(x, two) a = Mul(z2, pc) f = Add(a, p) k = Mul(x, f) " TAIL, "Gelu");
     hit("gelu-tanh", X "{ z2 = Mul(x, x) cx = Mul(x, c) z = Mul(cx, z2) i2 = Add(x, z) k = Mul(i2, p) " TAIL, "Gelu");
-    miss("gelu-tanh", X "{ z = Pow(x, three) a = Mul(z, c) i2 = Add(x, a) [k] k = Mul(i2, wrong) " TAIL, "CONST", "k", "must be 0.7978845608");
+    miss("gelu-tanh", X "{ z = Pow(x, three) a = Mul(z, c) i2 = Add(x, a) [k] k = Mul(i2, wrong) " TAIL, "CONST", "k",
+         "must be 0.7978845608");
     miss("layer-norm", X "{ z = Pow(x, three) a = Mul(z, c) i2 = Add(x, a) k = Mul(i2, p) " TAIL, NULL, NULL, NULL);
 }
 
@@ -320,13 +397,16 @@ static void test_sigmoids(void **state)
     (void)state;
     hit("silu", X "{ s = Sigmoid(x) y = Mul(s, x) }", "Swish");
     hit("gelu-quick", X "{ a = Mul(x, q) s = Sigmoid(a) y = Mul(x, s) }", "Swish<alpha = 1.702");
-    miss("silu", "g (float[N,4] x, float[N,4] z) => (y) { [s] s = Sigmoid(x) [m] y = Mul(s, z) }", "OP", "m", "reads z, must read x");
-    miss("silu", "g (float[N,4] x) => (y, s) { [s] s = Sigmoid(x) y = Mul(s, x) }", "IS_OUTPUT", "s", "s is also an output of the graph");
+    miss("silu", "g (float[N,4] x, float[N,4] z) => (y) { [s] s = Sigmoid(x) [m] y = Mul(s, z) }", "OP", "m",
+         "reads z, must read x");
+    miss("silu", "g (float[N,4] x) => (y, s) { [s] s = Sigmoid(x) y = Mul(s, x) }", "IS_OUTPUT", "s",
+         "s is also an output of the graph");
     hit("hard-swish", X "{ s = HardSigmoid<alpha = 0.16666667, beta = 0.5>(x) y = Mul(x, s) }", "HardSwish");
     hit("hard-swish", X "{ a = Add(x, three) s = Clip(a, zero, six) d = Div(s, six) y = Mul(x, d) }", "HardSwish");
     hit("hard-swish", X "{ a = Add(x, three) s = Clip(a, zero, six) m = Mul(x, s) y = Mul(m, sixth) }", "HardSwish");
     miss("hard-swish", X "{ [s] s = HardSigmoid(x) y = Mul(x, s) }", "ATTR", "s", "alpha is 0.2");
-    miss("hard-swish", X "{ a = Add(x, three) [s] s = Clip(a, zero, three) m = Mul(x, s) y = Mul(m, sixth) }", "CONST", "s", "is 3, must be 6");
+    miss("hard-swish", X "{ a = Add(x, three) [s] s = Clip(a, zero, three) m = Mul(x, s) y = Mul(m, sixth) }", "CONST",
+         "s", "is 3, must be 6");
     hit("mish", X "{ s = Softplus(x) t = Tanh(s) y = Mul(x, t) }", "Mish");
     hit("mish", X "{ e = Exp(x) o = Add(e, one) s = Log(o) t = Tanh(s) y = Mul(t, x) }", "Mish");
 }
@@ -336,9 +416,9 @@ static void test_sigmoids(void **state)
 static void test_switches(void **state)
 {
     (void)state;
-    const char *const skip[]    = {"activation"};
-    opf_fuse_options  options[] = {{.skip = skip, .n_skip = 1, .stop_after = -1}, {.stop_after = 0}};
-    opf_miss_code     codes[]   = {OPF_MISS_DISABLED, OPF_MISS_BUDGET};
+    const char *const skip[] = {"activation"};
+    opf_fuse_options options[] = {{.skip = skip, .n_skip = 1, .stop_after = -1}, {.stop_after = 0}};
+    opf_miss_code codes[] = {OPF_MISS_DISABLED, OPF_MISS_BUDGET};
     for (int i = 0; i < 2; i++) {
         fixture f;
         begin(&f, X "{ s = Sigmoid(x) y = Mul(s, x) }");
@@ -353,8 +433,8 @@ static void test_switches(void **state)
         end(&f);
     }
     const char *const unknown[] = {"no-such-rule"};
-    opf_fuse_options  wrong     = {.only = unknown, .n_only = 1, .stop_after = -1};
-    fixture           f;
+    opf_fuse_options wrong = {.only = unknown, .n_only = 1, .stop_after = -1};
+    fixture f;
     begin(&f, X "{ y = Relu(x) }");
     assert_int_equal(opf_fuse(f.graph, &wrong, &f.report, &f.error), OPF_INVALID_ARGUMENT);
     assert_non_null(strstr(f.error.message, "no-such-rule"));
@@ -365,7 +445,7 @@ static void test_switches(void **state)
 
 static void refused(const char *rules, const char *message)
 {
-    opf_heap  heap;
+    opf_heap heap;
     opf_arena arena;
     opf_error error = {0};
     opf_heap_init(&heap, NULL, 0);
@@ -388,10 +468,14 @@ static void test_errors(void **state)
     refused("rule a\nmatch\n    y = Relu(x)\nrewrite\n    z = Relu(x)\n", "z is not the target");
     refused("rule a\nmatch\n    y = Relu(x)\nrewrite\n    y = Relu(w)\n", "f:5:14: w is bound nowhere");
     refused("rule a\nmatch\n    t = Relu(x)\n    y = Exp(t)\nrewrite\n    y = Relu(t)\n", "t is matched away");
-    refused("rule a\nmatch\n    y = Relu(x) | Exp(z)\nrewrite\n    y = Relu(x)\n", "alternatives must bind the same names");
-    refused("rule a\nmatch\n    y = Relu(x) { alpha = 1 }\nrewrite\n    y = Relu(x)\n", "f:3:19: Relu has no attribute alpha");
-    refused("rule a\nmatch\n    y = Relu(x)\nwhere\n    nosuch(x)\nrewrite\n    y = Relu(x)\n", "f:5:5: there is no function nosuch");
-    refused("rule a\nmatch\n    y = Relu(x)\nlet\n    k = 1\nwhere\n    constant(x)\nrewrite\n    y = Relu(x)\n", "where comes too late");
+    refused("rule a\nmatch\n    y = Relu(x) | Exp(z)\nrewrite\n    y = Relu(x)\n",
+            "alternatives must bind the same names");
+    refused("rule a\nmatch\n    y = Relu(x) { alpha = 1 }\nrewrite\n    y = Relu(x)\n",
+            "f:3:19: Relu has no attribute alpha");
+    refused("rule a\nmatch\n    y = Relu(x)\nwhere\n    nosuch(x)\nrewrite\n    y = Relu(x)\n",
+            "f:5:5: there is no function nosuch");
+    refused("rule a\nmatch\n    y = Relu(x)\nlet\n    k = 1\nwhere\n    constant(x)\nrewrite\n    y = Relu(x)\n",
+            "where comes too late");
     refused("rule a\nmatch\n    y = Add(x)\nrewrite\n    y = Relu(x)\n", "Add needs operand");
     refused("rule silu\nmatch\n    y = Relu(x)\nrewrite\n    y = Relu(x)\n", "there is a rule silu already");
     refused("rule a\nmatch\n    y = Relu(x) $\n", "unexpected character '$'");
@@ -405,7 +489,9 @@ static void test_user_rules(void **state)
     fixture f;
     /* several outputs, a literal list, and a rule that changes nothing must end */
     begin(&f, "g (float[2,4] x) => (y) { a, b = Split<axis = 1, num_outputs = 2>(x) s = Sigmoid(b) y = Mul(a, s) }");
-    fuse(&f, "glu", "rule glu\nmatch\n    (a, b) = Split(x, n?) { axis = 1, num_outputs = 2 }\n    y = Mul(a, Sigmoid(b))\nrewrite\n    y = Relu(x)\n");
+    fuse(&f, "glu",
+         "rule glu\nmatch\n    (a, b) = Split(x, n?) { axis = 1, num_outputs = 2 }\n    y = Mul(a, "
+         "Sigmoid(b))\nrewrite\n    y = Relu(x)\n");
     assert_int_equal(f.report.n_fusions, 0);
     assert_int_equal(find_miss(&f, "glu")->code, OPF_MISS_SHAPE);
     end(&f);
@@ -445,11 +531,20 @@ static void test_chain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv_bn_values), cmocka_unit_test(test_conv_bn),           cmocka_unit_test(test_conv_bn_shared),
-        cmocka_unit_test(test_layer_norm),     cmocka_unit_test(test_layer_norm_misses), cmocka_unit_test(test_layer_norm_parts),
-        cmocka_unit_test(test_gelu),           cmocka_unit_test(test_gelu_tanh),         cmocka_unit_test(test_sigmoids),
-        cmocka_unit_test(test_switches),       cmocka_unit_test(test_errors),            cmocka_unit_test(test_user_rules),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_conv_bn_values),
+        cmocka_unit_test(test_conv_bn),
+        cmocka_unit_test(test_conv_bn_shared),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_layer_norm_misses),
+        cmocka_unit_test(test_layer_norm_parts),
+        cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_gelu_tanh),
+        cmocka_unit_test(test_sigmoids),
+        cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_user_rules),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_chain),
         cmocka_unit_test(test_gemm_bn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands.h"
+#include "options.h"
+
+/* "Conv", or "domain/Name" outside of ONNX's own domain. */
+static void print_name(FILE *out, const opf_op_entry *op, int width)
+{
+    int n = fprintf(out, "%s%s%s", op->domain, op->domain[0] == '\0' ? "" : "/", op->name);
+    (void)fprintf(out, "%*s", n < width ? width - n : 0, "");
+}
+
+static void print_json(FILE *out, const opf_op_entry *ops, size_t n)
+{
+    json_t *list = json_array(), *document = json_object();
+    for (size_t i = 0; i < n; i++) {
+        json_t *op = json_object();
+        cli_json_set(op, "name", cli_json_text(ops[i].name));
+        cli_json_set(op, "domain", cli_json_text(ops[i].domain));
+        cli_json_set(op, "since", json_integer(ops[i].since));
+        cli_json_set(op, "until", json_integer(ops[i].until));
+        cli_json_set(op, "types", cli_json_text(ops[i].types));
+        cli_json_set(op, "notes", cli_json_text(ops[i].notes));
+        cli_json_add(list, op);
+    }
+    cli_json_set(document, "operators", list);
+    cli_json_print(document, out);
+}
+
+static const char *or_empty(const char *text)
+{
+    return text == NULL ? "" : text;
+}
+
+static cli_exit run(const cli_options *options, FILE *out)
+{
+    const opf_op_entry *ops;
+    size_t              n = opf_ops_list(&ops);
+    if (options->json) {
+        print_json(out, ops, n);
+        return CLI_DONE;
+    }
+    if (options->markdown)
+        (void)fputs("| operator | opsets | types | notes |\n|---|---|---|---|\n", out);
+    for (size_t i = 0; i < n; i++)
+        if (options->markdown) {
+            (void)fputs("| ", out);
+            print_name(out, &ops[i], 0);
+            (void)fprintf(out, " | %d-%d | %s | %s |\n", ops[i].since, ops[i].until, or_empty(ops[i].types), or_empty(ops[i].notes));
+        } else {
+            const char *notes = or_empty(ops[i].notes);
+            print_name(out, &ops[i], 28);
+            (void)fprintf(out, " %2d-%-2d  %s%s%s\n", ops[i].since, ops[i].until, or_empty(ops[i].types), notes[0] == '\0' ? "" : "; ", notes);
+        }
+    return CLI_DONE;
+}
+
+const cli_command cli_cmd_ops = {
+    .name      = "ops",
+    .arguments = "",
+    .summary   = "operators, opsets and types that are supported",
+    .detail    = "Examples:\n"
+                 "  opfuse ops | grep Conv\n"
+                 "  opfuse ops --markdown >operators.md\n",
+    .options = CLI_BIT(CLI_MARKDOWN) | CLI_COMMON_OPTIONS,
+    .run     = run,
+};

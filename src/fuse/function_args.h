@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the functions of rules share: their arguments, and how they refuse. */
+#ifndef OPF_FUSE_FUNCTION_ARGS_H
+#define OPF_FUSE_FUNCTION_ARGS_H
+
+#include "fuse/functions.h"
+
+#define OPF_REFUSE(call, code, ...) opf_refuse((call)->context, (call)->why, OPF_MISS_##code, 0, __VA_ARGS__)
+bool opf_function_out_of_memory(const opf_rule_call *call); /* false */
+
+/* Each refuses when argument i is not what it asks for. */
+bool opf_function_constant(const opf_rule_call *call, uint32_t i, const opf_const **constant);
+bool opf_function_info(const opf_rule_call *call, uint32_t i, opf_info *info);
+bool opf_function_ranked(const opf_rule_call *call, uint32_t i, opf_info *info); /* of known rank */
+/* The first of the axes (argument i, absent: all), which must be the last of x without a gap. */
+bool opf_function_first_axis(const opf_rule_call *call, const opf_info *x, uint32_t i, int32_t *first);
+const char *opf_function_show(const opf_rule_call *call, const opf_info *info);
+
+/* Value functions; conditions are in functions.c beside the table. */
+bool opf_rule_arithmetic(const opf_rule_call *call);
+bool opf_rule_sqrt(const opf_rule_call *call);
+bool opf_rule_scale_outputs(const opf_rule_call *call);
+bool opf_rule_scale_axis(const opf_rule_call *call);
+bool opf_rule_first_axis(const opf_rule_call *call);
+bool opf_rule_over_axes(const opf_rule_call *call);
+
+#endif
