@@ -31,14 +31,8 @@ static const char *or_empty(const char *text)
     return text == NULL ? "" : text;
 }
 
-static cli_exit run(const cli_options *options, FILE *out)
+static void print_text(const cli_options *options, FILE *out, const opf_op_entry *ops, size_t n)
 {
-    const opf_op_entry *ops;
-    size_t              n = opf_ops_list(&ops);
-    if (options->json) {
-        print_json(out, ops, n);
-        return CLI_DONE;
-    }
     if (options->markdown)
         (void)fputs("| operator | opsets | types | notes |\n|---|---|---|---|\n", out);
     for (size_t i = 0; i < n; i++)
@@ -51,6 +45,20 @@ static cli_exit run(const cli_options *options, FILE *out)
             print_name(out, &ops[i], 28);
             (void)fprintf(out, " %2d-%-2d  %s%s%s\n", ops[i].since, ops[i].until, or_empty(ops[i].types), notes[0] == '\0' ? "" : "; ", notes);
         }
+}
+
+static cli_exit run(const cli_options *options, FILE *out)
+{
+    opf_error   error  = {0};
+    opf_report *report = NULL;
+    size_t      n;
+    cli_check(opf_ops_list(&report, &error), &error);
+    const opf_op_entry *ops = opf_report_ops(report, &n);
+    if (options->json)
+        print_json(out, ops, n);
+    else
+        print_text(options, out, ops, n);
+    opf_report_destroy(&report);
     return CLI_DONE;
 }
 

@@ -128,6 +128,20 @@ static bool are_last_axes(const opf_rule_call *call)
     return true;
 }
 
+/* What over_axes can make of v: the dimensions of the axes, with ones before them only where it is a constant; or one
+   element, which a constant is stretched from. */
+static bool covers_axes(const opf_rule_call *call, const opf_info *v, const opf_info *x, int32_t first)
+{
+    const opf_const *constant = opf_item_constant(call->context->graph, &call->args[0]);
+    int32_t n = x->rank - first;
+    bool same = constant != NULL ? v->rank >= n : v->rank == n;
+    for (int32_t k = 1; same && k <= n; k++)
+        same = opf_dim_equal(v->dims[v->rank - k], x->dims[x->rank - k]);
+    return same || (constant != NULL && constant->count == 1) ||
+           OPF_REFUSE(call, SHAPE, "%s is %s, which does not cover the last %d dimensions of %s",
+                      opf_rule_arg_name(call, 0), opf_function_show(call, v), n, opf_function_show(call, x));
+}
+
 static bool is_along_axes(const opf_rule_call *call)
 {
     opf_info v, x;
@@ -135,7 +149,8 @@ static bool is_along_axes(const opf_rule_call *call)
     if (call->args[0].kind == OPF_ITEM_ABSENT)
         return true;
     return opf_function_ranked(call, 0, &v) && opf_function_ranked(call, 1, &x) &&
-           opf_function_first_axis(call, &x, 2, &first) && varies_within(call, &v, &x, first, x.rank);
+           opf_function_first_axis(call, &x, 2, &first) && varies_within(call, &v, &x, first, x.rank) &&
+           covers_axes(call, &v, &x, first);
 }
 
 /* ---- the table ---- */
@@ -154,7 +169,7 @@ static const opf_rule_function table[] = {
     {"last_axes", 2, OPF_FUNCTION_ARGS, true, true, are_last_axes,
      "last_axes(x, a, …): each of the lists of axes names the same last axes of x; absent: all"},
     {"along_axes", 3, 3, true, true, is_along_axes,
-     "along_axes(v, x, axes): v varies along these last axes of x only and raises no rank, or is absent"},
+     "along_axes(v, x, axes): v covers these last axes of x, or is a constant of one element, or is absent"},
     {"sqrt", 1, 1, false, false, opf_rule_sqrt, "the square root of a number or of a small constant"},
     {"scale_outputs", 2, 2, false, false, opf_rule_scale_outputs,
      "scale_outputs(W, k): W with output channel i (axis 0) times k[i], as a recipe"},

@@ -82,43 +82,13 @@ bool opf_match_fail(opf_match *m, opf_near near)
 
 /* ---- nodes that change nothing ---- */
 
-static bool is_no_op(const opf_graph *graph, opf_node_id id)
-{
-    const opf_node *node = opf_graph_node(graph, id);
-    if (id == 0 || node->prologue.n != 0 || node->epilogue.n != 0)
-        return false;
-    if (node->op == &opf_op_Identity)
-        return true;
-    if (node->op == &opf_op_Cast) {
-        opf_type to = opf_graph_value(graph, node->outputs[0])->info.type;
-        return to != OPF_TYPE_NONE && to == opf_graph_value(graph, node->inputs[0])->info.type;
-    }
-    if (node->op != &opf_op_Dropout || (node->n_outputs > 1 && node->outputs[1] != 0))
-        return false;
-    if (node->n_own_inputs < 3 || node->inputs[2] == 0)
-        return true;
-    const opf_const *training = opf_graph_value(graph, node->inputs[2])->constant;
-    return training != NULL && training->count == 1 && opf_const_i64_at(training, 0) == 0;
-}
-
-opf_value_id opf_match_resolve(const opf_graph *graph, opf_value_id value)
-{
-    while (value != 0) {
-        opf_node_id producer = opf_graph_value(graph, value)->producer;
-        if (!is_no_op(graph, producer))
-            break;
-        value = opf_graph_node(graph, producer)->inputs[0];
-    }
-    return value;
-}
-
-/* The same, for a value that the match replaces: nodes that were skipped go with it. */
+/* The value behind nodes that change nothing, for one that the match replaces: they go with it. */
 static opf_value_id skip(opf_match *m, opf_value_id value)
 {
     const opf_graph *graph = m->context->graph;
     while (value != 0) {
         opf_node_id producer = opf_graph_value(graph, value)->producer;
-        if (!is_no_op(graph, producer) || !push_node(m, producer, true))
+        if (!opf_match_is_no_op(graph, producer) || !push_node(m, producer, true))
             break;
         value = opf_graph_node(graph, producer)->inputs[0];
     }
@@ -219,26 +189,6 @@ static bool match_operator(opf_match *m, const opf_rule_expr *expr, const goal *
 
 /* ---- names ---- */
 
-static bool same_value(const opf_graph *graph, opf_value_id a, opf_value_id b)
-{
-    enum { SMALL = 64 };
-    if (a == b || a == 0 || b == 0)
-        return a == b;
-    const opf_const *x = opf_graph_value(graph, a)->constant, *y = opf_graph_value(graph, b)->constant;
-    if (x == NULL || y == NULL || x->type != y->type || x->rank != y->rank || x->count != y->count || x->count > SMALL)
-        return false;
-    if (x->rank > 0 && memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) != 0)
-        return false;
-    bool is_float = opf_types_have(OPF_TYPES_FLOAT, x->type);
-    if (!is_float && !opf_types_have(OPF_TYPES_INT | OPF_TYPES_BOOL, x->type))
-        return false;
-    for (size_t i = 0; i < x->count; i++)
-        if (is_float ? opf_const_f64_at(x, i) != opf_const_f64_at(y, i)
-                     : opf_const_i64_at(x, i) != opf_const_i64_at(y, i))
-            return false;
-    return true;
-}
-
 static bool bind_value(opf_match *m, uint32_t name, opf_value_id value, opf_node_id node)
 {
     if (m->bound[name])
@@ -289,7 +239,7 @@ static bool match_name(opf_match *m, const opf_rule_expr *expr, const goal *g)
         const mark before = take_mark(m);
         if (m->block->definition[expr->name] != OPF_RULE_NO_NAME)
             skip(m, g->value);
-        if (same_value(graph, m->items[expr->name].value, value)) {
+        if (opf_match_same_value(graph, m->items[expr->name].value, value)) {
             if (solve(m, g->next))
                 return true;
         } else {
@@ -332,7 +282,7 @@ static bool climb_readers(opf_match *m, const opf_rule_expr *expr, opf_value_id 
         const mark before = take_mark(m);
         if (use.node == 0 || use.input >= node->n_own_inputs)
             continue;
-        if (is_no_op(graph, use.node)) {
+        if (opf_match_is_no_op(graph, use.node)) {
             if (push_node(m, use.node, true) && climb_readers(m, expr, node->outputs[0], next))
                 return true;
         } else if (node->op == parent->op) {

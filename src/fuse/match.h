@@ -61,6 +61,9 @@ const char *opf_near_text(const opf_match *match, const opf_near *near);
 
 /* The value behind Identity, Cast to the same type, and Dropout at inference. */
 opf_value_id opf_match_resolve(const opf_graph *graph, opf_value_id value);
+bool opf_match_is_no_op(const opf_graph *graph, opf_node_id node);
+/* The same value, or small constants that agree in everything. */
+bool opf_match_same_value(const opf_graph *graph, opf_value_id a, opf_value_id b);
 
 /* rule_eval.c: the value of an expression; false: refused (*why), or match->failed. */
 bool opf_rule_eval(opf_match *match, const opf_rule_expr *expr, opf_item *result, opf_refusal *why);

@@ -2,7 +2,8 @@
 /*
  * Expressions in canonical form: a sum of terms, each a coefficient times a sorted product of atoms. Terms are sorted by
  * their atoms, so equal polynomials have equal bytes; a table finds them, and so equal means equal ids. Atoms are
- * symbols, unknowns, and floor divisions of two expressions that do not divide exactly.
+ * symbols, unknowns, floor divisions of two expressions that do not divide exactly, and minima of two of which neither is
+ * proven to be the smaller.
  */
 #include "graph/dim.h"
 
@@ -12,12 +13,12 @@
 
 enum { MAX_TERMS = 32, MAX_FACTORS = 15 };
 
-typedef enum { ATOM_SYMBOL, ATOM_UNKNOWN, ATOM_FLOOR_DIV } atom_kind;
+typedef enum { ATOM_SYMBOL, ATOM_UNKNOWN, ATOM_FLOOR_DIV, ATOM_MIN } atom_kind;
 
 typedef struct {
     atom_kind   kind;
     const char *name;     /* symbol */
-    opf_dim     num, den; /* floor division */
+    opf_dim     a, b; /* floor(a/b), min(a, b) */
 } atom;
 
 typedef struct {
@@ -191,6 +192,15 @@ opf_dim opf_dim_unknown(opf_dims *dims)
     return add_atom(dims, (atom){.kind = ATOM_UNKNOWN});
 }
 
+/* The atom of this kind over a and b, once each. */
+static opf_dim binary_atom(opf_dims *dims, atom_kind kind, opf_dim a, opf_dim b)
+{
+    for (uint32_t i = 1; i < dims->n_atoms; i++)
+        if (dims->atoms[i].kind == kind && opf_dim_equal(dims->atoms[i].a, a) && opf_dim_equal(dims->atoms[i].b, b))
+            return from_atom(dims, i);
+    return add_atom(dims, (atom){.kind = kind, .a = a, .b = b});
+}
+
 /* ---- arithmetic ---- */
 
 static opf_dim add_scaled(opf_dims *dims, opf_dim a, opf_dim b, int64_t scale)
@@ -349,10 +359,7 @@ opf_dim opf_dim_div(opf_dims *dims, opf_dim a, opf_dim b)
             return opf_dim_add(dims, from_poly(dims, &whole), opf_dim_div(dims, remaining, b));
         }
     }
-    for (uint32_t i = 1; i < dims->n_atoms; i++)
-        if (dims->atoms[i].kind == ATOM_FLOOR_DIV && opf_dim_equal(dims->atoms[i].num, a) && opf_dim_equal(dims->atoms[i].den, b))
-            return from_atom(dims, i);
-    return add_atom(dims, (atom){.kind = ATOM_FLOOR_DIV, .num = a, .den = b});
+    return binary_atom(dims, ATOM_FLOOR_DIV, a, b);
 }
 
 opf_dim opf_dim_div_exact(opf_dims *dims, opf_dim a, opf_dim b)
@@ -363,7 +370,34 @@ opf_dim opf_dim_div_exact(opf_dims *dims, opf_dim a, opf_dim b)
     return opf_dim_div(dims, a, b);
 }
 
+opf_dim opf_dim_min(opf_dims *dims, opf_dim a, opf_dim b)
+{
+    if (opf_dim_at_least(dims, opf_dim_sub(dims, b, a), 0))
+        return a;
+    if (opf_dim_at_least(dims, opf_dim_sub(dims, a, b), 0))
+        return b;
+    bool ordered = a.expr != b.expr ? a.expr > b.expr : a.n <= b.n; /* one spelling for min(a, b) and min(b, a) */
+    return ordered ? binary_atom(dims, ATOM_MIN, a, b) : binary_atom(dims, ATOM_MIN, b, a);
+}
+
 /* ---- facts ---- */
+
+static const atom *single_atom(const opf_dims *dims, opf_dim d)
+{
+    if (d.expr == 0 || !is_valid(dims, d))
+        return NULL;
+    const expr *e = &dims->exprs[d.expr];
+    return e->n == 1 && e->terms[0].n == 1 && e->terms[0].coefficient == 1 ? &dims->atoms[e->terms[0].factors[0]] : NULL;
+}
+
+bool opf_dim_is_clipped(const opf_dims *dims, opf_dim part, opf_dim whole)
+{
+    const atom *a = single_atom(dims, part);
+    if (a == NULL || a->kind != ATOM_MIN)
+        return false;
+    return (opf_dim_equal(a->a, whole) && opf_dim_at_least(dims, a->b, 2)) ||
+           (opf_dim_equal(a->b, whole) && opf_dim_at_least(dims, a->a, 2));
+}
 
 static bool atom_at_least(const opf_dims *dims, uint32_t id, int64_t bound)
 {
@@ -372,7 +406,9 @@ static bool atom_at_least(const opf_dims *dims, uint32_t id, int64_t bound)
     case ATOM_SYMBOL:
         return bound <= 0;
     case ATOM_FLOOR_DIV:
-        return bound <= 0 && a->den.expr == 0 && a->den.n > 0 && opf_dim_at_least(dims, a->num, 0);
+        return bound <= 0 && a->b.expr == 0 && a->b.n > 0 && opf_dim_at_least(dims, a->a, 0);
+    case ATOM_MIN:
+        return opf_dim_at_least(dims, a->a, bound) && opf_dim_at_least(dims, a->b, bound);
     case ATOM_UNKNOWN:
         break;
     }
@@ -405,13 +441,8 @@ bool opf_dim_at_least(const opf_dims *dims, opf_dim d, int64_t bound)
 
 const char *opf_dim_symbol_name(const opf_dims *dims, opf_dim d)
 {
-    if (d.expr == 0 || !is_valid(dims, d))
-        return NULL;
-    const expr *e = &dims->exprs[d.expr];
-    if (e->n != 1 || e->terms[0].n != 1 || e->terms[0].coefficient != 1)
-        return NULL;
-    const atom *a = &dims->atoms[e->terms[0].factors[0]];
-    return a->kind == ATOM_SYMBOL ? a->name : NULL;
+    const atom *a = single_atom(dims, d);
+    return a != NULL && a->kind == ATOM_SYMBOL ? a->name : NULL;
 }
 
 /* ---- evaluating ---- */
@@ -421,20 +452,19 @@ typedef bool (*number_of)(void *user, const char *symbol, int64_t *n);
 static bool evaluate_atom(const opf_dims *dims, uint32_t id, number_of number, void *user, int64_t *result)
 {
     const atom *a = &dims->atoms[id];
-    int64_t     num, den;
-    switch (a->kind) {
-    case ATOM_SYMBOL:
+    int64_t     x, y;
+    if (a->kind == ATOM_SYMBOL)
         return number(user, a->name, result);
-    case ATOM_FLOOR_DIV:
-        if (!opf_dim_evaluate(dims, a->num, number, user, &num) || !opf_dim_evaluate(dims, a->den, number, user, &den) ||
-            den == 0 || (num == INT64_MIN && den == -1))
-            return false;
-        *result = floor_div(num, den);
+    if (a->kind == ATOM_UNKNOWN || !opf_dim_evaluate(dims, a->a, number, user, &x) || !opf_dim_evaluate(dims, a->b, number, user, &y))
+        return false;
+    if (a->kind == ATOM_MIN) {
+        *result = x < y ? x : y;
         return true;
-    case ATOM_UNKNOWN:
-        break;
     }
-    return false;
+    if (y == 0 || (x == INT64_MIN && y == -1))
+        return false;
+    *result = floor_div(x, y);
+    return true;
 }
 
 bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, number_of number, void *user, int64_t *result)
@@ -464,6 +494,15 @@ bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, number_of number, void *u
 
 /* ---- printing ---- */
 
+static void print_pair(const opf_dims *dims, const char *before, const char *between, const char *after, const atom *a, opf_text *text)
+{
+    opf_text_add(text, "%s", before);
+    opf_dim_print(dims, a->a, text);
+    opf_text_add(text, "%s", between);
+    opf_dim_print(dims, a->b, text);
+    opf_text_add(text, "%s", after);
+}
+
 static void print_atom(const opf_dims *dims, uint32_t id, opf_text *text)
 {
     const atom *a = &dims->atoms[id];
@@ -475,11 +514,10 @@ static void print_atom(const opf_dims *dims, uint32_t id, opf_text *text)
         opf_text_add(text, "?%u", id);
         break;
     case ATOM_FLOOR_DIV:
-        opf_text_add(text, "floor((");
-        opf_dim_print(dims, a->num, text);
-        opf_text_add(text, ")/(");
-        opf_dim_print(dims, a->den, text);
-        opf_text_add(text, "))");
+        print_pair(dims, "floor((", ")/(", "))", a, text);
+        break;
+    case ATOM_MIN:
+        print_pair(dims, "min(", ", ", ")", a, text);
         break;
     }
 }

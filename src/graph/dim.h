@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dimensions: numbers, or expressions over symbols. An expression is a polynomial with integer coefficients over atoms
- * (symbols, floor divisions, opaque unknowns), kept in one canonical form and stored once in a table, so that two equal
+ * (symbols, floor divisions, minima, opaque unknowns), kept in one canonical form and stored once in a table, so that two equal
  * ids are proven equal and two different ids are "unknown". Symbols of shapes are never negative.
  */
 #ifndef OPF_GRAPH_DIM_H
@@ -50,6 +50,11 @@ opf_dim opf_dim_sub(opf_dims *dims, opf_dim a, opf_dim b);
 opf_dim opf_dim_mul(opf_dims *dims, opf_dim a, opf_dim b);
 opf_dim opf_dim_div(opf_dims *dims, opf_dim a, opf_dim b);
 opf_dim opf_dim_div_exact(opf_dims *dims, opf_dim a, opf_dim b);
+opf_dim opf_dim_min(opf_dims *dims, opf_dim a, opf_dim b);
+
+/* part is min(whole, c) for some c of at least 2. Where both are dims of one numpy broadcast, the result is `whole`: they
+   are equal unless whole exceeds c, and then they do not broadcast at all. Exporters slice masks and positions like this. */
+bool opf_dim_is_clipped(const opf_dims *dims, opf_dim part, opf_dim whole);
 
 /* Proven comparisons, with symbols at least 0 (or at least 1: pass least = 1). False: unknown. */
 bool opf_dim_at_least(const opf_dims *dims, opf_dim d, int64_t bound);

@@ -14,7 +14,7 @@ bool opf_scan_find_type(const char *name, opf_type *type)
     return false;
 }
 
-/* ---- dimensions: N, 3, ?, ?7, 2*S+1, floor((H+1)/2), "any name" ---- */
+/* ---- dimensions: N, 3, ?, ?7, 2*S+1, floor((H+1)/2), min(S, 512), "any name" ---- */
 
 static opf_status scan_sum(opf_scan *scan, opf_dim *dim);
 
@@ -60,6 +60,22 @@ static opf_status scan_parenthesis(opf_scan *scan, opf_dim *dim)
     return OPF_OK;
 }
 
+static opf_status scan_min(opf_scan *scan, opf_dim *dim)
+{
+    opf_dim a, b;
+    if (scan->depth >= OPF_SCAN_DEPTH)
+        return opf_scan_fail(scan, "more than %d parentheses", OPF_SCAN_DEPTH);
+    scan->depth++;
+    OPF_TRY(opf_scan_expect(scan, "("));
+    OPF_TRY(scan_sum(scan, &a));
+    OPF_TRY(opf_scan_expect(scan, ","));
+    OPF_TRY(scan_sum(scan, &b));
+    OPF_TRY(opf_scan_expect(scan, ")"));
+    scan->depth--;
+    *dim = opf_dim_min(scan->dims, a, b);
+    return OPF_OK;
+}
+
 static opf_status scan_factor(opf_scan *scan, opf_dim *dim)
 {
     if (opf_scan_take(scan, "?"))
@@ -77,6 +93,8 @@ static opf_status scan_factor(opf_scan *scan, opf_dim *dim)
     OPF_TRY(opf_scan_name(scan, &name));
     if (!is_quoted && strcmp(name, "floor") == 0 && opf_scan_peek(scan) == '(')
         return scan_parenthesis(scan, dim);
+    if (!is_quoted && strcmp(name, "min") == 0 && opf_scan_peek(scan) == '(')
+        return scan_min(scan, dim);
     *dim = opf_dim_symbol(scan->dims, name);
     return OPF_OK;
 }

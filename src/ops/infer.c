@@ -49,6 +49,10 @@ opf_status opf_broadcast_dim(opf_dims *table, opf_dim a, opf_dim b, opf_dim *res
         *result = a;
     else if (b_is_number || opf_dim_at_least(table, b, 2))
         *result = b;
+    else if (opf_dim_is_clipped(table, b, a))
+        *result = a;
+    else if (opf_dim_is_clipped(table, a, b))
+        *result = b;
     else
         *result = opf_dim_unknown(table);
     return OPF_OK;

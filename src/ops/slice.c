@@ -50,7 +50,7 @@ static bool clamp_symbolic(opf_dims *dims, opf_dim d, opf_dim bound, opf_dim *re
     else if (opf_dim_at_least(dims, opf_dim_sub(dims, bound, d), 0))
         *result = d;
     else
-        return false;
+        *result = opf_dim_min(dims, bound, d);
     return true;
 }
 

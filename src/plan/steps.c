@@ -245,6 +245,23 @@ static bool split_strides(const opf_place *place, opf_split split, ptrdiff_t *ou
     return true;
 }
 
+/* The offset of every outer index: a mask of each batch that all heads share has no single stride. */
+static const int64_t *outer_offsets(opf_planner *planner, const opf_place *place, opf_split split)
+{
+    size_t n = 1;
+    for (int32_t axis = split.outer_first; axis <= split.outer_last; axis++)
+        n *= (size_t)place->dims[axis];
+    int64_t *list = OPF_NEW(planner->arena, int64_t, n);
+    for (size_t i = 0; list != NULL && i < n; i++) {
+        size_t left = i;
+        for (int32_t axis = split.outer_last; axis >= split.outer_first; axis--) {
+            list[i] += (int64_t)(left % (size_t)place->dims[axis]) * place->strides[axis];
+            left /= (size_t)place->dims[axis];
+        }
+    }
+    return list;
+}
+
 opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_place *result, opf_split split, opf_bound *bound,
                     opf_place *touched_operands, opf_place *touched_stores, opf_error *error)
 {
@@ -253,11 +270,19 @@ opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_
     bound->program = lowered->program;
     for (uint32_t i = 0; i < lowered->program.n_operands; i++) {
         opf_place place;
+        opf_split split_of_place = split;
         OPF_TRY(opf_plan_place(planner, lowered->operands[i], &place, error));
         touched_operands[i] = place;
         place               = opf_place_broadcast(&place, result->rank, result->dims);
-        if (!split_strides(&place, split, &bound->operand_outer[i], &bound->operand_row[i], &bound->operand_col[i])) {
+        int64_t outer;
+        if (!opf_place_linear(&place, split.outer_first, split.outer_last, &outer)) {
+            bound->operand_images[i] = outer_offsets(planner, &place, split);
+            OPF_OOM_IF(error, bound->operand_images[i] == NULL);
+            split_of_place           = (opf_split){0, -1, split.row_first, split.row_last, split.col};
+        }
+        if (!split_strides(&place, split_of_place, &bound->operand_outer[i], &bound->operand_row[i], &bound->operand_col[i])) {
             opf_place dense;
+            bound->operand_images[i] = NULL;
             OPF_TRY(opf_plan_alloc_temporary(planner, place.type, place.rank, place.dims, order, &dense, error));
             OPF_TRY(opf_plan_copy(planner, "copy_operand", &place, &dense, error));
             touched_operands[i] = dense;
@@ -291,7 +316,9 @@ void opf_bound_at(const opf_run_env *env, const opf_bound *bound, size_t outer, 
 {
     for (uint32_t i = 0; i < bound->program.n_operands; i++) {
         const float *data = opf_ref_data(env, bound->operands[i]);
-        operands[i] = (opf_operand){data + (ptrdiff_t)outer * bound->operand_outer[i] + (ptrdiff_t)row * bound->operand_row[i] +
+        const int64_t *images = bound->operand_images[i];
+        ptrdiff_t      image  = images != NULL ? (ptrdiff_t)images[outer] : (ptrdiff_t)outer * bound->operand_outer[i];
+        operands[i] = (opf_operand){data + image + (ptrdiff_t)row * bound->operand_row[i] +
                                         (ptrdiff_t)col * bound->operand_col[i],
                                     bound->operand_row[i], bound->operand_col[i]};
     }

@@ -28,12 +28,13 @@ typedef struct opf_bound {
     opf_program program;
     opf_ref     operands[OPF_PROGRAM_OPERANDS];
     ptrdiff_t   operand_outer[OPF_PROGRAM_OPERANDS], operand_row[OPF_PROGRAM_OPERANDS], operand_col[OPF_PROGRAM_OPERANDS];
+    const int64_t *operand_images[OPF_PROGRAM_OPERANDS]; /* offset by outer index, where no one stride tells it; else NULL */
     opf_ref     stores[OPF_PROGRAM_OPERANDS];
     ptrdiff_t   store_outer[OPF_PROGRAM_OPERANDS], store_row[OPF_PROGRAM_OPERANDS], store_col[OPF_PROGRAM_OPERANDS];
 } opf_bound;
 
-/* How a result's axes are split: outer [0, first_row), rows [first_row, last_row], cols the axis `col`; outer axes must be
-   linear too. rank 0 results have one row and one column. */
+/* How a result's axes are split: outer [0, first_row), rows [first_row, last_row], cols the axis `col`; outer axes need
+   not be linear. rank 0 results have one row and one column. */
 typedef struct opf_split {
     int32_t outer_first, outer_last; /* first > last: none */
     int32_t row_first, row_last;

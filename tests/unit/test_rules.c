@@ -325,6 +325,19 @@ static void test_layer_norm_parts(void **state)
     assert_int_equal(f.report.n_fusions, 1);
     assert_non_null(strstr(nodes_of(&f), "Mul"));
     end(&f);
+    /* a scale of run time with ones before it stays outside, one of exactly these dimensions does not */
+    for (int k = 0; k < 2; k++) {
+        char source[600];
+        snprintf(source, sizeof source,
+                 "g (float[N,3,4] x, float[%s4] s) => (y) <int64[1] ax = {-1}, float two = {2}, float e = {0.1}>{%s%s"
+                 "n = Div(d, q) y = Mul(n, s) }",
+                 k == 0 ? "1,1," : "", MEAN, VAR);
+        begin(&f, source);
+        fuse(&f, "layer-norm", NULL);
+        assert_int_equal(f.report.n_fusions, 1);
+        assert_true((strstr(nodes_of(&f), "Mul") != NULL) == (k == 0));
+        end(&f);
+    }
     /* d has another reader */
     begin(&f, LN "{" MEAN VAR "n = Div(d, q) m = Mul(n, s) a = Add(m, b) [z] y = Add(a, d) }");
     fuse(&f, "layer-norm", NULL);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAMES  4u  /* anchors shown for a rule */
+#define MAX_MISSES 20u /* near misses shown, unless one rule or node is asked for */
+
+bool cli_has_text(const char *const *texts, size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(texts[i], text) == 0)
+            return true;
+    return false;
+}
+
+static void print_names(const char *const *names, size_t n, FILE *out)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)fprintf(out, "%s%s", i == 0 ? "" : ", ", names[i]);
+}
+
+static size_t count_of(const opf_op_count *counts, size_t n, const char *op)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(counts[i].op, op) == 0)
+            return counts[i].count;
+    return 0;
+}
+
+static void print_count(FILE *out, const char *op, size_t before, size_t after)
+{
+    char left[24] = "-", right[24] = "-";
+    if (before != 0)
+        (void)snprintf(left, sizeof left, "%zu", before);
+    if (after != 0)
+        (void)snprintf(right, sizeof right, "%zu", after);
+    (void)fprintf(out, "  %-26s %6s %6s\n", op, left, right);
+}
+
+static void print_summary(const cli_options *options, const opf_explanation *e, FILE *out)
+{
+    char before[32], after[32];
+    (void)fprintf(out, "%s (opset %lld): %zu nodes -> %zu kernels\n", options->paths.items[0], (long long)e->opset, e->nodes_before, e->nodes_after);
+    if (e->bytes_before >= 0 && e->bytes_after >= 0)
+        (void)fprintf(out, "activations read and written by one run: %s -> %s\n", cli_scaled(e->bytes_before, "B", before),
+                      cli_scaled(e->bytes_after, "B", after));
+    else
+        (void)fputs("activations read and written by one run: not known without sizes, give --dim or --shape\n", out);
+    (void)fprintf(out, "\n  %-26s %6s %6s\n", "operator", "before", "after");
+    for (size_t i = 0; i < e->n_ops_before; i++)
+        print_count(out, e->ops_before[i].op, e->ops_before[i].count, count_of(e->ops_after, e->n_ops_after, e->ops_before[i].op));
+    for (size_t i = 0; i < e->n_ops_after; i++)
+        if (count_of(e->ops_before, e->n_ops_before, e->ops_after[i].op) == 0)
+            print_count(out, e->ops_after[i].op, 0, e->ops_after[i].count);
+}
+
+/* Rules in the order of their first hit. */
+static void print_hits(const opf_explanation *e, FILE *out)
+{
+    (void)fprintf(out, "\nfused: %zu rewrites\n", e->n_fusions);
+    for (size_t i = 0; i < e->n_fusions; i++) {
+        const char *rule = e->fusions[i].rule;
+        size_t      hits = 0, first = 0;
+        while (strcmp(e->fusions[first].rule, rule) != 0)
+            first++;
+        if (first != i)
+            continue;
+        for (size_t k = i; k < e->n_fusions; k++)
+            hits += strcmp(e->fusions[k].rule, rule) == 0;
+        (void)fprintf(out, "  %-20s %4zu  at ", rule, hits);
+        for (size_t k = i, shown = 0; k < e->n_fusions && shown < MAX_NAMES; k++)
+            if (strcmp(e->fusions[k].rule, rule) == 0)
+                (void)fprintf(out, "%s%s", shown++ == 0 ? "" : ", ", e->fusions[k].anchor);
+        (void)fputs(hits > MAX_NAMES ? ", ...\n" : "\n", out);
+    }
+}
+
+static void print_fusions(const opf_explanation *e, FILE *out)
+{
+    (void)fprintf(out, "\nfused: %zu rewrites\n", e->n_fusions);
+    for (size_t i = 0; i < e->n_fusions; i++) {
+        (void)fprintf(out, "  %s at %s: ", e->fusions[i].rule, e->fusions[i].anchor);
+        print_names(e->fusions[i].origin, e->fusions[i].n_origin, out);
+        (void)putc('\n', out);
+    }
+}
+
+static void print_misses(const opf_explanation *e, size_t most, FILE *out)
+{
+    (void)fprintf(out, "\nnearly fused, nearest first: %zu\n", e->n_missed);
+    for (size_t i = 0; i < e->n_missed && i < most; i++) {
+        const opf_miss_entry *m = &e->missed[i];
+        (void)fprintf(out, "  %s from %s: %s: %s (%s, %zu of %zu nodes matched)\n", m->rule, m->start, m->node, m->reason, m->code, m->matched, m->of);
+    }
+    if (e->n_missed > most)
+        (void)fprintf(out, "  ... and %zu more: --json has all of them, --rule those of one rule\n", e->n_missed - most);
+}
+
+static void print_kept(const opf_explanation *e, FILE *out)
+{
+    (void)fprintf(out, "\nkernels that could not join another: %zu\n", e->n_kept);
+    for (size_t i = 0; i < e->n_kept; i++) {
+        const opf_kept_entry *k = &e->kept[i];
+        (void)fprintf(out, "  %s (%s)%s%s: %s (%s)\n", k->node, k->op, k->other == NULL ? "" : " beside ", k->other == NULL ? "" : k->other, k->reason,
+                      k->code);
+    }
+}
+
+static void print_nodes(const cli_options *options, const opf_explanation *e, FILE *out)
+{
+    (void)fprintf(out, "node %s\n", options->node);
+    if (e->n_nodes == 0)
+        (void)fputs("  is not in the fused graph: other nodes do its work, or it is constant or not needed\n", out);
+    for (size_t i = 0; i < e->n_nodes; i++) {
+        const opf_graph_node_entry *n = &e->nodes[i];
+        (void)fprintf(out, "  is now %s (%s, %s), which stands for ", n->name, n->op, n->is_kernel ? "a kernel" : "no kernel of its own");
+        print_names(n->origin, n->n_origin, out);
+        (void)fprintf(out, "\n  %s\n", n->text);
+    }
+}
+
+void cli_explain_text(const cli_options *options, const opf_explanation *e, FILE *out)
+{
+    bool is_filtered = options->node != NULL || options->rule != NULL;
+    if (options->node != NULL)
+        print_nodes(options, e, out);
+    else
+        print_summary(options, e, out);
+    if (is_filtered)
+        print_fusions(e, out);
+    else
+        print_hits(e, out);
+    print_misses(e, is_filtered ? SIZE_MAX : MAX_MISSES, out);
+    if (options->rule == NULL)
+        print_kept(e, out);
+}
