@@ -2,6 +2,7 @@
 /* Explanations: what the stages did, counted in kernels of a plan, with a reason for every node that stayed a kernel. */
 #include "exec/model.h"
 
+#include "base/tally.h"
 #include "cpu/cpu.h"
 #include "graph/text.h"
 #include "ops/op.h"
@@ -10,31 +11,16 @@
 
 /* ---- counting ---- */
 
-typedef struct {
-    opf_op_count *list;
-    uint32_t      n, capacity;
-} counts;
-
-static bool count(opf_arena *arena, counts *c, const char *op)
-{
-    for (uint32_t i = 0; i < c->n; i++)
-        if (strcmp(c->list[i].op, op) == 0) {
-            c->list[i].count++;
-            return true;
-        }
-    return OPF_PUSH(arena, c->list, c->n, c->capacity, ((opf_op_count){op, 1}));
-}
-
-static bool count_graph(opf_arena *arena, counts *c, const opf_graph *graph)
+static bool count_graph(opf_arena *arena, opf_tally *tally, const opf_graph *graph)
 {
     for (opf_node_id id = 1; id < graph->n_nodes; id++) {
         const opf_node *node = opf_graph_node(graph, id);
         if (!opf_node_is_alive(node))
             continue;
-        if (!count(arena, c, node->op_type))
+        if (!opf_tally_add(tally, arena, node->op_type))
             return false;
         for (uint32_t b = 0; b < node->n_bodies; b++)
-            if (!count_graph(arena, c, node->bodies[b]))
+            if (!count_graph(arena, tally, node->bodies[b]))
                 return false;
     }
     return true;
@@ -234,26 +220,24 @@ static opf_status fill_plans(const opf_model *model, opf_report *report, opf_pla
 static opf_status fill(const opf_model *model, opf_report *report, opf_plan **plan, opf_error *error)
 {
     opf_explanation *e = &report->explanation;
-    counts           before = {0}, after = {0};
+    opf_tally        after = {0};
     e->opset      = opset_of(model);
     e->ir_version = model->loaded.ir_version;
     OPF_TRY(copy_fusions(model, report, error));
-    OPF_OOM_IF(error, !count_graph(&report->arena, &before, model->loaded.graph));
-    e->nodes_before = model->loaded.nodes_before;
     OPF_TRY(fill_plans(model, report, plan, error));
     if ((*plan)->needs_data) { /* counted by nodes: nothing tells which of them become views */
         OPF_OOM_IF(error, !count_graph(&report->arena, &after, model->fused));
     } else {
         for (uint32_t i = 0; i < (*plan)->n_steps; i++)
-            OPF_OOM_IF(error, !count(&report->arena, &after, kernel_op(model->fused, &(*plan)->steps[i])));
+            OPF_OOM_IF(error, !opf_tally_add(&after, &report->arena, kernel_op(model->fused, &(*plan)->steps[i])));
         OPF_TRY(add_kept(model, *plan, report, error));
     }
-    e->ops_before   = before.list;
-    e->n_ops_before = before.n;
+    e->nodes_before = model->loaded.ops.total;
+    e->ops_before   = model->loaded.ops.list;
+    e->n_ops_before = model->loaded.ops.n;
+    e->nodes_after  = after.total;
     e->ops_after    = after.list;
     e->n_ops_after  = after.n;
-    for (uint32_t i = 0; i < after.n; i++)
-        e->nodes_after += after.list[i].count;
     return add_nodes(model->fused, (*plan)->needs_data ? NULL : *plan, report, error);
 }
 
@@ -273,13 +257,11 @@ static opf_status describe(const opf_model *model, opf_report *report, opf_plan 
 {
     opf_model_info  *info  = &report->info;
     const opf_graph *graph = model->loaded.graph;
-    counts           ops   = {0};
-    OPF_OOM_IF(error, !count_graph(&report->arena, &ops, graph));
     *info = (opf_model_info){.producer         = model->loaded.producer,
                              .ir_version       = model->loaded.ir_version,
                              .opset            = opset_of(model),
-                             .ops              = ops.list,
-                             .n_ops            = ops.n,
+                             .ops              = model->loaded.ops.list,
+                             .n_ops            = model->loaded.ops.n,
                              .flops            = -1,
                              .activation_bytes = -1,
                              .usable_cores     = opf_cpu_usable_cores(),

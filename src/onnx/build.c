@@ -359,7 +359,7 @@ static opf_status build_node(scope *s, const wire_node *from)
     OPF_TRY(opf_build_attrs(b, from, node, graphs, &n_graphs));
     OPF_OOM_IF(b->error, !opf_node_add_origin(s->graph, id, node->name));
     s->built.versions[id] = (int32_t)opf_wire_version(b->model, from);
-    b->nodes++;
+    OPF_OOM_IF(b->error, !opf_tally_add(&b->ops, b->tensors.arena, from->op_type));
     return n_graphs == 0 ? OPF_OK : build_bodies(s, id, graphs, n_graphs);
 }
 

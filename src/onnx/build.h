@@ -32,7 +32,7 @@ typedef struct opf_builder {
     opf_map            node_names; /* of the whole model: name to how often it was wanted */
     const opf_const  **defaults;   /* by index of the main graph's inputs */
     wire_strings       constant_inputs;
-    uint32_t           nodes; /* without Constant */
+    opf_tally          ops; /* nodes made, by operator; Constant nodes do not count */
     opf_error         *error;
 } opf_builder;
 

@@ -28,7 +28,7 @@ static opf_status load(const void *bytes, size_t size, opf_builder *builder, wir
     loaded->opsets            = opsets;
     loaded->n_opsets          = model->opsets.n;
     loaded->producer          = model->producer;
-    loaded->nodes_before      = builder->nodes;
+    loaded->ops               = builder->ops;
     loaded->defaults          = builder->defaults;
     loaded->constant_inputs   = builder->constant_inputs.list;
     loaded->n_constant_inputs = builder->constant_inputs.n;

@@ -4,6 +4,7 @@
 #define OPF_ONNX_LOAD_H
 
 #include "base/limits.h"
+#include "base/tally.h"
 #include "graph/graph.h"
 
 /* What is read; other versions are refused by name. */
@@ -31,7 +32,7 @@ typedef struct opf_loaded {
     const opf_opset *opsets;
     uint32_t         n_opsets;
     const char      *producer;
-    uint32_t         nodes_before; /* of the file, after inlining, bodies included, Constant nodes not */
+    opf_tally        ops; /* nodes of the file by operator: after inlining, bodies included, Constant nodes not */
     /* Names of inputs with initializers that stayed overridable, with their defaults: same index as graph->inputs, NULL where none. */
     const opf_const *const *defaults;
     /* Before IR 4: names of graph inputs that became constants, so that feeding one can say so. */

@@ -23,11 +23,12 @@ static opf_status view_reshape(opf_planner *planner, const opf_node *node, const
         return OPF_OK;
     }
     /* One copy: the result is dense, and the input is written to it under its own dims. */
-    opf_place dense, as_input = *x;
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &dense, error));
-    opf_place_set_dense(&as_input, NULL);
-    as_input.buffer = dense.buffer;
-    as_input.offset = dense.offset;
+    opf_place dense, as_input;
+    int32_t   order[OPF_MAX_RANK];
+    opf_place_reshape_order(x, rank, dims, order);
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &dense, error));
+    if (!opf_place_reshape(&dense, x->rank, x->dims, &as_input))
+        return opf_fail(error, OPF_INTERNAL, "a dense tensor cannot be reshaped");
     return opf_plan_copy(planner, "copy_reshape", x, &as_input, error);
 }
 

@@ -76,7 +76,19 @@ bool opf_place_linear(const opf_place *place, int32_t first, int32_t last, int64
     return true;
 }
 
-/* Both shapes are cut into the shortest runs of axes with equal products; each run must be linear. */
+/* The shortest runs of axes with equal products: [i0, *i) of a and [j0, *j) of b, from *i, *j on. */
+static void next_run(const int64_t *a, int32_t rank_a, int32_t *i, const int64_t *b, int32_t rank_b, int32_t *j)
+{
+    int64_t x = *i < rank_a ? a[(*i)++] : 1, y = *j < rank_b ? b[(*j)++] : 1;
+    while (x != y) {
+        if (x < y)
+            x *= a[(*i)++];
+        else
+            y *= b[(*j)++];
+    }
+}
+
+/* Each run of axes must be linear. */
 bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims, opf_place *reshaped)
 {
     opf_place result = *place;
@@ -87,17 +99,10 @@ bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims
         *reshaped = result;
         return true;
     }
-    int32_t i = 0, j = 0;
-    while (i < place->rank || j < rank) {
+    for (int32_t i = 0, j = 0; i < place->rank || j < rank;) {
         int32_t i0 = i, j0 = j;
-        int64_t a = i < place->rank ? place->dims[i++] : 1, b = j < rank ? dims[j++] : 1;
-        while (a != b) {
-            if (a < b)
-                a *= place->dims[i++];
-            else
-                b *= dims[j++];
-        }
         int64_t stride;
+        next_run(place->dims, place->rank, &i, dims, rank, &j);
         if (!opf_place_linear(place, i0, i - 1, &stride))
             return false;
         for (int32_t k = j - 1; k >= j0; k--) {
@@ -107,6 +112,33 @@ bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims
     }
     *reshaped = result;
     return true;
+}
+
+void opf_place_reshape_order(const opf_place *place, int32_t rank, const int64_t *dims, int32_t *order)
+{
+    struct {
+        int32_t first, last; /* axes of the result */
+        int64_t stride;      /* the least of the run, of axes that are not 1 */
+    } runs[OPF_MAX_RANK + 1];
+    int32_t n = 0;
+    for (int32_t i = 0, j = 0; (i < place->rank || j < rank) && n <= OPF_MAX_RANK; n++) {
+        int32_t i0     = i;
+        runs[n].first  = j;
+        runs[n].stride = INT64_MAX;
+        next_run(place->dims, place->rank, &i, dims, rank, &j);
+        runs[n].last = j;
+        for (int32_t k = i0; k < i; k++)
+            if (place->dims[k] != 1 && place->strides[k] < runs[n].stride)
+                runs[n].stride = place->strides[k];
+        for (int32_t at = n; at > 0 && runs[at - 1].stride < runs[at].stride && runs[at].stride != INT64_MAX; at--) {
+            __typeof__(runs[0]) swap = runs[at];
+            runs[at]                 = runs[at - 1];
+            runs[at - 1]             = swap;
+        }
+    }
+    for (int32_t r = 0, at = 0; r < n; r++)
+        for (int32_t k = runs[r].first; k < runs[r].last; k++)
+            order[at++] = k;
 }
 
 /* ---- placing ---- */

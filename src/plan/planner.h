@@ -41,6 +41,8 @@ opf_place opf_place_broadcast(const opf_place *place, int32_t rank, const int64_
 bool opf_place_linear(const opf_place *place, int32_t first, int32_t last, int64_t *stride);
 /* The same elements under other dims, when strides allow that without a copy. */
 bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims, opf_place *reshaped);
+/* Where it takes a copy: the order of the result's axes that keeps the layout of place (channels-last stays so). place has elements. */
+void opf_place_reshape_order(const opf_place *place, int32_t rank, const int64_t *dims, int32_t *order);
 
 static inline opf_ref opf_place_ref(const opf_place *place)
 {
