@@ -28,6 +28,9 @@ static verdict fail(test *t, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(t->reason, sizeof t->reason, format, args);
     va_end(args);
+    for (char *c = t->reason; *c != '\0'; c++) /* a line a case */
+        if (*c == '\n' || *c == '\r')
+            *c = ' ';
     return FAILED;
 }
 

@@ -42,6 +42,7 @@ opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expect
                               size_t *n_wrong, opf_error *error)
 {
     OPF_FAIL_IF(error, actual == NULL || expected == NULL, OPF_INVALID_ARGUMENT, "tensors must not be NULL");
+    size_t bytes = 0;
     OPF_FAIL_IF(error, !same_shape(actual, expected), OPF_CHECK_FAILED, "type or shape differ: %s of rank %d, expected %s of rank %d",
                 opf_type_name(actual->type), actual->rank, opf_type_name(expected->type), expected->rank);
     bool   is_float = opf_types_have(OPF_TYPES_FLOAT, expected->type);
@@ -49,12 +50,15 @@ opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expect
     double abs_max = 0, rel_max = 0;
     for (int32_t i = 0; i < expected->rank; i++)
         count *= (size_t)expected->dims[i];
+    OPF_FAIL_IF(error, !opf_type_bytes(expected->type, count, &bytes) || actual->bytes < bytes || expected->bytes < bytes ||
+                           (bytes != 0 && (actual->data == NULL || expected->data == NULL)),
+                OPF_INVALID_ARGUMENT, "a tensor has no data, or too little for its shape");
     if (rtol < 0)
         rtol = opf_default_rtol(expected->type);
     if (atol < 0)
         atol = opf_default_atol(expected->type);
     if (!is_float && opf_type_bits(expected->type) < 8) {
-        wrong = memcmp(actual->data, expected->data, expected->bytes) != 0;
+        wrong = bytes != 0 && memcmp(actual->data, expected->data, bytes) != 0;
         count = 0;
     }
     for (size_t i = 0; i < count; i++) {

@@ -52,6 +52,8 @@ static opf_status apply_shapes(opf_model *model, const opf_model_options *option
         opf_value_id           id    = opf_graph_find_value(graph, shape->name);
         OPF_FAIL_IF(error, id == 0 || !opf_graph_value(graph, id)->is_input, OPF_INVALID_ARGUMENT, "the model has no input %s", shape->name);
         opf_info *info = &opf_graph_value(graph, id)->info;
+        OPF_FAIL_IF(error, shape->rank < 0 || shape->rank > OPF_MAX_RANK, OPF_INVALID_ARGUMENT, "the shape given for input %s has rank %d",
+                    shape->name, shape->rank);
         OPF_FAIL_IF(error, info->rank >= 0 && info->rank != shape->rank, OPF_INVALID_INPUT, "input %s has rank %d, the shape given has %d",
                     shape->name, info->rank, shape->rank);
         opf_dim *dims = OPF_NEW(&model->arena, opf_dim, shape->rank);
@@ -59,6 +61,8 @@ static opf_status apply_shapes(opf_model *model, const opf_model_options *option
         for (int32_t k = 0; k < shape->rank; k++) {
             OPF_FAIL_IF(error, info->rank >= 0 && opf_dim_is_number(info->dims[k]) && info->dims[k].n != shape->dims[k], OPF_INVALID_INPUT,
                         "dimension %d of input %s is %lld, the shape given has %lld", k, shape->name, (long long)info->dims[k].n,
+                        (long long)shape->dims[k]);
+            OPF_FAIL_IF(error, shape->dims[k] < 0, OPF_INVALID_ARGUMENT, "dimension %d of the shape given for input %s is %lld", k, shape->name,
                         (long long)shape->dims[k]);
             dims[k] = opf_dim_number(shape->dims[k]);
         }
@@ -71,18 +75,19 @@ static opf_status apply_shapes(opf_model *model, const opf_model_options *option
 static opf_status read_rules(opf_model *model, const opf_model_options *options, opf_error *error)
 {
     size_t       n     = options->n_rules_files;
-    const char **texts = OPF_NEW(&model->arena, const char *, n);
-    OPF_OOM_IF(error, texts == NULL);
+    const char **texts = OPF_NEW(&model->arena, const char *, n), **paths = OPF_NEW(&model->arena, const char *, n);
+    OPF_OOM_IF(error, texts == NULL || paths == NULL);
     for (size_t i = 0; i < n; i++) {
         opf_mapping file;
         OPF_TRY(opf_mapping_open(options->rules_files[i], true, 16 << 20, &model->heap, &file, error));
         texts[i] = opf_arena_copy_string(&model->arena, file.data, file.size);
         opf_mapping_close(&file, &model->heap);
-        OPF_OOM_IF(error, texts[i] == NULL);
+        paths[i] = opf_arena_copy_string(&model->arena, options->rules_files[i], strlen(options->rules_files[i]));
+        OPF_OOM_IF(error, texts[i] == NULL || paths[i] == NULL);
         OPF_TRY(opf_fuse_check_rules(texts[i], options->rules_files[i], &model->arena, error));
     }
     model->fuse_options.user_rules      = texts;
-    model->fuse_options.user_rule_files = options->rules_files;
+    model->fuse_options.user_rule_files = paths;
     model->fuse_options.n_user_rules    = n;
     return OPF_OK;
 }

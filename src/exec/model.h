@@ -29,6 +29,10 @@ struct opf_model {
 /* The graph that a mode runs. */
 const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode);
 
+/* A session on a graph with the model's inputs and outputs, whatever the mode. */
+opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph, const opf_session_options *options, opf_session **session,
+                                 opf_error *error);
+
 /* A plan of graph for these inputs. */
 opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,
                           opf_error *error);

@@ -22,8 +22,8 @@ struct opf_pool {
     bool            stop;
     void (*run)(void *user, int32_t thread, int32_t threads);
     void *user;
-    _Alignas(128) _Atomic int32_t arrived;
-    _Alignas(128) _Atomic uint32_t phase;
+    _Alignas(OPF_ALIGNMENT) _Atomic int32_t arrived; /* each on a cache line of its own */
+    _Alignas(OPF_ALIGNMENT) _Atomic uint32_t phase;
 };
 
 typedef struct worker {

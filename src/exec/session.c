@@ -16,11 +16,11 @@
 #include <xmmintrin.h>
 #endif
 
-enum { PLANS = 8 };
+enum { PLANS = 8, KEY = 1 + OPF_MAX_RANK /* numbers of an input in the key of a plan, at most */ };
 
 typedef struct {
     opf_plan *plan; /* NULL: free */
-    int64_t  *key;  /* shapes of all inputs */
+    int64_t  *key;  /* types and shapes of all inputs */
     size_t    key_length;
     uint64_t  used; /* by run number: the least is given up first */
     double   *times; /* by step, milliseconds, the least so far */
@@ -28,6 +28,7 @@ typedef struct {
 
 struct opf_session {
     const opf_model    *model;
+    const opf_graph    *graph; /* of the mode */
     opf_session_options options;
     opf_heap           *heap;
     opf_pool           *pool;
@@ -44,9 +45,12 @@ struct opf_session {
     size_t             *output_bytes;
     atomic_bool         cancelled;
     bool                warned;
-    planned            *latest;
+    planned            *latest; /* of the latest run; NULL when it was given up */
     opf_arena           profile_arena;
     /* of the run in progress */
+    opf_tensor *inputs; /* all of the model's, defaults too */
+    char      **data;   /* by output */
+    int64_t    *key;
     opf_run_env env;
     opf_status  status;
     atomic_bool stop;
@@ -55,43 +59,64 @@ struct opf_session {
 
 /* ---- creating ---- */
 
-opf_status opf_session_create(const opf_model *model, const opf_session_options *options, opf_session **session, opf_error *error)
+/* A list by input or output, cleared. */
+static void *create_list(opf_session *s, size_t n, size_t size)
 {
-    OPF_FAIL_IF(error, model == NULL || session == NULL, OPF_INVALID_ARGUMENT, "model and session must not be NULL");
-    *session        = NULL;
+    size_t bytes;
+    void  *list = opf_mul_size(n, size, &bytes) ? opf_heap_alloc(s->heap, bytes) : NULL;
+    return list == NULL ? NULL : memset(list, 0, bytes);
+}
+
+static opf_status start(opf_session *s, opf_error *error)
+{
+    uint32_t n_in = s->graph->n_inputs, n_out = s->graph->n_outputs;
+    s->threads      = s->options.threads > 0 ? s->options.threads : opf_cpu_usable_cores();
+    s->outputs      = create_list(s, n_out, sizeof *s->outputs);
+    s->output_bytes = create_list(s, n_out, sizeof *s->output_bytes);
+    s->data         = create_list(s, n_out, sizeof *s->data);
+    s->inputs       = create_list(s, n_in, sizeof *s->inputs);
+    s->key          = create_list(s, n_in, KEY * sizeof *s->key);
+    OPF_OOM_IF(error, s->outputs == NULL || s->output_bytes == NULL || s->data == NULL || s->inputs == NULL || s->key == NULL);
+    return opf_pool_create(s->heap, s->threads, &s->pool, error);
+}
+
+opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph, const opf_session_options *options, opf_session **session,
+                                 opf_error *error)
+{
     opf_heap    *heap = (opf_heap *)(uintptr_t)&model->heap;
     opf_session *s    = opf_heap_alloc(heap, sizeof *s);
+    *session          = NULL;
     OPF_OOM_IF(error, s == NULL);
     memset(s, 0, sizeof *s);
     s->model = model;
+    s->graph = graph;
     s->heap  = heap;
     if (options != NULL)
         s->options = *options;
     opf_arena_init(&s->profile_arena, heap);
-    int32_t    threads = s->options.threads > 0 ? s->options.threads : opf_cpu_usable_cores();
-    uint32_t   n       = model->loaded.graph->n_outputs;
-    s->threads         = threads;
-    opf_status status  = opf_pool_create(heap, threads, &s->pool, error);
-    s->outputs         = opf_heap_alloc(heap, n * sizeof *s->outputs);
-    s->output_bytes    = opf_heap_alloc(heap, n * sizeof *s->output_bytes);
-    if (status == OPF_OK && (s->outputs == NULL || s->output_bytes == NULL))
-        status = opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < n && s->outputs != NULL && s->output_bytes != NULL; i++) {
-        s->outputs[i]      = NULL;
-        s->output_bytes[i] = 0;
-    }
-    if (status != OPF_OK) {
+    opf_status status = start(s, error);
+    if (status != OPF_OK)
         opf_session_destroy(&s);
-        return status;
-    }
     *session = s;
-    return OPF_OK;
+    return status;
+}
+
+opf_status opf_session_create(const opf_model *model, const opf_session_options *options, opf_session **session, opf_error *error)
+{
+    OPF_FAIL_IF(error, model == NULL || session == NULL, OPF_INVALID_ARGUMENT, "model and session must not be NULL");
+    opf_mode mode = options == NULL ? OPF_MODE_FUSED : options->mode;
+    *session      = NULL;
+    OPF_FAIL_IF(error, mode != OPF_MODE_FUSED && mode != OPF_MODE_UNFUSED && mode != OPF_MODE_REFERENCE, OPF_INVALID_ARGUMENT,
+                "there is no mode %d", (int)mode);
+    return opf_session_create_on(model, opf_model_graph(model, mode), options, session, error);
 }
 
 static void drop_plan(opf_session *s, planned *p)
 {
     if (p->plan == NULL)
         return;
+    if (s->latest == p)
+        s->latest = NULL;
     opf_heap_free(s->heap, p->times, p->plan->n_steps * sizeof *p->times);
     opf_heap_free(s->heap, p->key, p->key_length * sizeof *p->key);
     opf_plan_destroy(&p->plan);
@@ -102,12 +127,15 @@ void opf_session_destroy(opf_session **session)
     if (session == NULL || *session == NULL)
         return;
     opf_session *s = *session;
-    uint32_t     n = s->model->loaded.graph->n_outputs;
+    uint32_t     n = s->graph->n_outputs;
     opf_pool_destroy(&s->pool);
     for (int i = 0; i < PLANS; i++)
         drop_plan(s, &s->plans[i]);
     for (uint32_t i = 0; i < n && s->outputs != NULL && s->output_bytes != NULL; i++)
         opf_heap_free(s->heap, s->outputs[i], s->output_bytes[i]);
+    opf_heap_free(s->heap, s->data, n * sizeof *s->data);
+    opf_heap_free(s->heap, s->inputs, s->graph->n_inputs * sizeof *s->inputs);
+    opf_heap_free(s->heap, s->key, s->graph->n_inputs * KEY * sizeof *s->key);
     opf_heap_free(s->heap, s->outputs, n * sizeof *s->outputs);
     opf_heap_free(s->heap, s->output_bytes, n * sizeof *s->output_bytes);
     opf_heap_free(s->heap, s->arena, s->arena_bytes);
@@ -159,8 +187,9 @@ static opf_status check_input(const opf_session *s, uint32_t i, const opf_tensor
 }
 
 /* Inputs with defaults may be missing: the default is read through a copy that the caller sees as given. */
-static opf_status complete_inputs(opf_session *s, const opf_tensor *inputs, size_t n, bool with_data, opf_tensor *all, opf_error *error)
+static opf_status complete_inputs(opf_session *s, const opf_tensor *inputs, size_t n, bool with_data, opf_error *error)
 {
+    opf_tensor      *all   = s->inputs;
     const opf_model *model = s->model;
     const opf_graph *graph = model->loaded.graph;
     OPF_FAIL_IF(error, n > graph->n_inputs, OPF_INVALID_ARGUMENT, "%zu inputs given, the model has %u%s%s%s", n, graph->n_inputs,
@@ -224,7 +253,7 @@ static bool symbols_conflict(const opf_session *s, const opf_tensor *inputs, opf
 static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan **plan, opf_error *error)
 {
     const opf_model *model = s->model;
-    const opf_graph *graph = opf_model_graph(model, s->options.mode);
+    const opf_graph *graph = s->graph;
     opf_arena        arena;
     const char      *symbol = "?";
     opf_arena_init(&arena, s->heap);
@@ -273,81 +302,69 @@ static opf_status reserve(opf_session *s, void **buffer, size_t *have, size_t ne
 static opf_status reserve_for(opf_session *s, const opf_plan *plan, opf_error *error)
 {
     size_t threads = (size_t)s->threads, bases = s->n_bases * sizeof *s->bases;
-    size_t scratch = (plan->scratch_bytes + 4095) & ~(size_t)4095;
-    OPF_TRY(reserve(s, (void **)(void *)&s->arena, &s->arena_bytes, plan->arena_bytes, 1, error));
+    size_t scratch = ((plan->scratch_bytes | 1) + 4095) & ~(size_t)4095;
+    size_t arena   = plan->arena_bytes == 0 ? 1 : plan->arena_bytes; /* tensors without elements have an address too */
+    OPF_TRY(reserve(s, (void **)(void *)&s->arena, &s->arena_bytes, arena, 1, error));
     OPF_TRY(reserve(s, (void **)(void *)&s->scratch, &s->scratch_bytes, scratch, threads, error));
-    OPF_TRY(reserve(s, (void **)(void *)&s->bases, &bases, plan->n_buffers * sizeof *s->bases, 1, error));
-    s->n_bases = bases / sizeof *s->bases;
+    opf_status status = reserve(s, (void **)(void *)&s->bases, &bases, plan->n_buffers * sizeof *s->bases, 1, error);
+    s->n_bases        = bases / sizeof *s->bases;
+    return status;
+}
+
+static size_t fill_key(const opf_session *s)
+{
+    size_t length = 0;
+    for (uint32_t i = 0; i < s->graph->n_inputs; i++) {
+        s->key[length++] = s->inputs[i].rank * OPF_TYPE_COUNT + (int64_t)s->inputs[i].type;
+        for (int32_t k = 0; k < s->inputs[i].rank; k++)
+            s->key[length++] = s->inputs[i].dims[k];
+    }
+    return length;
+}
+
+/* A plan for s->inputs in the slot, instead of what is there. */
+static opf_status fill_slot(opf_session *s, planned *slot, size_t length, opf_error *error)
+{
+    planned p = {.key_length = length};
+    OPF_TRY(make_plan(s, s->inputs, &p.plan, error));
+    p.key   = opf_heap_alloc(s->heap, length * sizeof *p.key);
+    p.times = opf_heap_alloc(s->heap, p.plan->n_steps * sizeof *p.times);
+    if (p.key == NULL || p.times == NULL) {
+        drop_plan(s, &p);
+        return opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory");
+    }
+    memcpy(p.key, s->key, length * sizeof *p.key);
+    for (uint32_t i = 0; i < p.plan->n_steps; i++)
+        p.times[i] = -1;
+    drop_plan(s, slot);
+    *slot = p;
     return OPF_OK;
 }
 
-static opf_status find_plan(opf_session *s, const opf_tensor *inputs, planned **found, opf_error *error)
+static opf_status find_plan(opf_session *s, planned **found, opf_error *error)
 {
-    uint32_t n      = s->model->loaded.graph->n_inputs;
-    size_t   length = 0;
-    int64_t  key[64];
-    for (uint32_t i = 0; i < n; i++)
-        length += 1 + (size_t)inputs[i].rank;
-    int64_t *wanted = length <= 64 ? key : opf_heap_alloc(s->heap, length * sizeof *wanted);
-    OPF_OOM_IF(error, wanted == NULL);
-    size_t at = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        wanted[at++] = inputs[i].rank;
-        for (int32_t k = 0; k < inputs[i].rank; k++)
-            wanted[at++] = inputs[i].dims[k];
-    }
-    planned *oldest = &s->plans[0];
-    *found          = NULL;
-    for (int i = 0; i < PLANS; i++) {
+    size_t   length = fill_key(s);
+    planned *slot   = &s->plans[0]; /* the wanted plan, else a free slot, else the one used longest ago */
+    bool     hit    = false;
+    for (int i = 0; i < PLANS && !hit; i++) {
         planned *p = &s->plans[i];
-        if (p->plan != NULL && p->key_length == length && memcmp(p->key, wanted, length * sizeof *wanted) == 0)
-            *found = p;
-        if (p->plan == NULL || (oldest->plan != NULL && p->used < oldest->used))
-            oldest = oldest->plan == NULL ? oldest : p;
+        hit        = p->plan != NULL && p->key_length == length && memcmp(p->key, s->key, length * sizeof *s->key) == 0;
+        if (hit || (slot->plan != NULL && (p->plan == NULL || p->used < slot->used)))
+            slot = p;
     }
-    opf_status status = OPF_OK;
-    if (*found == NULL) {
-        opf_plan *plan = NULL;
-        status         = make_plan(s, inputs, &plan, error);
-        int64_t *kept  = status == OPF_OK ? opf_heap_alloc(s->heap, length * sizeof *kept) : NULL;
-        double  *times = status == OPF_OK ? opf_heap_alloc(s->heap, plan->n_steps * sizeof *times) : NULL;
-        if (status == OPF_OK && (kept == NULL || times == NULL)) {
-            opf_heap_free(s->heap, kept, length * sizeof *kept);
-            opf_heap_free(s->heap, times, plan->n_steps * sizeof *times);
-            opf_plan_destroy(&plan);
-            status = opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory");
-        }
-        if (status == OPF_OK) {
-            memcpy(kept, wanted, length * sizeof *wanted);
-            for (uint32_t i = 0; i < plan->n_steps; i++)
-                times[i] = -1;
-            drop_plan(s, oldest);
-            *oldest = (planned){.plan = plan, .key = kept, .key_length = length, .times = times};
-            *found  = oldest;
-        }
-    }
-    if (wanted != key)
-        opf_heap_free(s->heap, wanted, length * sizeof *wanted);
-    if (status == OPF_OK) {
-        (*found)->used = ++s->runs;
-        s->latest      = *found;
-        status         = reserve_for(s, (*found)->plan, error);
-    }
-    return status;
+    if (!hit)
+        OPF_TRY(fill_slot(s, slot, length, error));
+    slot->used = ++s->runs;
+    *found     = slot;
+    return reserve_for(s, slot->plan, error);
 }
 
 opf_status opf_session_prepare(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_error *error)
 {
+    planned *found;
     OPF_FAIL_IF(error, session == NULL || (inputs == NULL && n_inputs != 0), OPF_INVALID_ARGUMENT, "session and inputs must not be NULL");
-    uint32_t    n   = session->model->loaded.graph->n_inputs;
-    opf_tensor *all = opf_heap_alloc(session->heap, n * sizeof *all);
-    OPF_OOM_IF(error, all == NULL);
-    planned   *found;
-    opf_status status = complete_inputs(session, inputs, n_inputs, false, all, error);
-    if (status == OPF_OK)
-        status = find_plan(session, all, &found, error);
-    opf_heap_free(session->heap, all, n * sizeof *all);
-    return status;
+    OPF_TRY(complete_inputs(session, inputs, n_inputs, false, error));
+    return find_plan(session, &found, error);
 }
 
 /* ---- running ---- */
@@ -430,49 +447,92 @@ static void run_thread(void *user, int32_t thread, int32_t threads)
     restore_float_mode(mode);
 }
 
-static bool overlap(const void *a, size_t n, const void *b, size_t m)
+typedef struct {
+    const void *data;
+    size_t      bytes;
+} span;
+
+static bool overlap(span a, span b)
 {
-    return n != 0 && m != 0 && (uintptr_t)a < (uintptr_t)b + m && (uintptr_t)b < (uintptr_t)a + n;
+    return a.bytes != 0 && b.bytes != 0 && a.data != NULL && b.data != NULL && (uintptr_t)a.data < (uintptr_t)b.data + b.bytes &&
+           (uintptr_t)b.data < (uintptr_t)a.data + a.bytes;
 }
 
-/* The caller's buffers, or the session's own, for every output; fills type, rank and dims. */
-static opf_status bind_outputs(opf_session *s, const opf_plan *plan, const opf_tensor *inputs, opf_tensor *outputs, size_t n, char **data,
-                               opf_error *error)
+static size_t place_bytes(const opf_place *place)
 {
-    const opf_graph *graph = s->model->loaded.graph;
-    OPF_FAIL_IF(error, n > graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, graph->n_outputs);
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+    size_t bytes = 0;
+    (void)opf_type_bytes(place->type, opf_place_elements(place), &bytes); /* the plan has checked it */
+    return bytes;
+}
+
+/* The caller's own buffers must be large enough and aligned; every one that is not is told the size it needs. */
+static opf_status check_outputs(const opf_session *s, const opf_plan *plan, opf_tensor *outputs, size_t n, opf_error *error)
+{
+    opf_status status = OPF_OK;
+    for (uint32_t i = 0; i < n; i++) {
         const opf_place *place = &plan->outputs[i];
-        size_t           bytes = 0;
-        (void)opf_type_bytes(place->type, opf_place_elements(place), &bytes);
-        if (i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i]) {
-            size_t have      = outputs[i].bytes;
-            outputs[i].bytes = bytes;
-            OPF_FAIL_IF(error, have < bytes, OPF_BUFFER_TOO_SMALL, "output %s needs %zu bytes, its buffer has %zu",
-                        opf_graph_value(graph, graph->outputs[i])->name, bytes, have);
-            for (uint32_t k = 0; k < graph->n_inputs; k++)
-                OPF_FAIL_IF(error, overlap(outputs[i].data, bytes, inputs[k].data, inputs[k].bytes), OPF_INVALID_ARGUMENT,
-                            "the buffers of output %s and input %s overlap", opf_graph_value(graph, graph->outputs[i])->name,
-                            opf_graph_value(graph, graph->inputs[k])->name);
-            for (uint32_t k = 0; k < i; k++)
-                OPF_FAIL_IF(error, overlap(outputs[i].data, bytes, data[k], outputs[k].bytes), OPF_INVALID_ARGUMENT, "the buffers of two outputs overlap");
-            data[i] = outputs[i].data;
-        } else {
-            OPF_TRY(reserve(s, &s->outputs[i], &s->output_bytes[i], bytes == 0 ? 1 : bytes, 1, error));
-            data[i] = s->outputs[i];
-        }
-        if (i < n) {
-            outputs[i].type  = place->type;
-            outputs[i].rank  = place->rank;
-            outputs[i].data  = data[i];
-            outputs[i].bytes = bytes;
-            memcpy(outputs[i].dims, place->dims, (size_t)place->rank * sizeof *place->dims);
-        }
+        const char      *name  = opf_graph_value(s->graph, s->graph->outputs[i])->name;
+        size_t           bytes = place_bytes(place), size = opf_type_size(place->type);
+        if (outputs[i].data == NULL || outputs[i].data == s->outputs[i])
+            continue;
+        OPF_FAIL_IF(error, size > 1 && (uintptr_t)outputs[i].data % size != 0, OPF_INVALID_ARGUMENT,
+                    "the buffer of output %s is not aligned to %zu bytes", name, size);
+        if (outputs[i].bytes >= bytes)
+            continue;
+        if (status == OPF_OK)
+            status = opf_fail(error, OPF_BUFFER_TOO_SMALL, "output %s needs %zu bytes, its buffer has %zu", name, bytes, outputs[i].bytes);
+        outputs[i].bytes = bytes;
+    }
+    return status;
+}
+
+/* The memory that output i would take: the caller's, or what the session has for it so far. */
+static span output_span(const opf_session *s, const opf_plan *plan, const opf_tensor *outputs, size_t n, uint32_t i)
+{
+    if (i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i])
+        return (span){outputs[i].data, place_bytes(&plan->outputs[i])};
+    return (span){s->outputs[i], s->output_bytes[i]};
+}
+
+/* No output may lie in an input or another output, be it the caller's or the session's. */
+static opf_status check_overlap(const opf_session *s, const opf_plan *plan, const opf_tensor *outputs, size_t n, opf_error *error)
+{
+    const opf_graph *graph = s->graph;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const char *name = opf_graph_value(graph, graph->outputs[i])->name;
+        span    own  = output_span(s, plan, outputs, n, i);
+        for (uint32_t k = 0; k < graph->n_inputs; k++)
+            OPF_FAIL_IF(error, overlap(own, (span){s->inputs[k].data, s->inputs[k].bytes}), OPF_INVALID_ARGUMENT,
+                        "the buffers of output %s and input %s overlap", name, opf_graph_value(graph, graph->inputs[k])->name);
+        for (uint32_t k = 0; k < i; k++)
+            OPF_FAIL_IF(error, overlap(own, output_span(s, plan, outputs, n, k)), OPF_INVALID_ARGUMENT,
+                        "the buffers of outputs %s and %s overlap", opf_graph_value(graph, graph->outputs[k])->name, name);
     }
     return OPF_OK;
 }
 
-static void set_bases(opf_session *s, const opf_plan *plan, const opf_tensor *inputs, char *const *outputs)
+/* The caller's buffers, or the session's own, for every output; fills type, rank and dims. */
+static opf_status bind_outputs(opf_session *s, const opf_plan *plan, opf_tensor *outputs, size_t n, opf_error *error)
+{
+    OPF_FAIL_IF(error, n > s->graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, s->graph->n_outputs);
+    OPF_TRY(check_outputs(s, plan, outputs, n, error));
+    OPF_TRY(check_overlap(s, plan, outputs, n, error));
+    for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
+        const opf_place *place = &plan->outputs[i];
+        size_t           bytes = place_bytes(place);
+        bool             given = i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i];
+        if (!given)
+            OPF_TRY(reserve(s, &s->outputs[i], &s->output_bytes[i], bytes == 0 ? 1 : bytes, 1, error));
+        s->data[i] = given ? outputs[i].data : s->outputs[i];
+        if (i >= n)
+            continue;
+        outputs[i] = (opf_tensor){.type = place->type, .rank = place->rank, .data = s->data[i], .bytes = bytes};
+        memcpy(outputs[i].dims, place->dims, (size_t)place->rank * sizeof *place->dims);
+    }
+    return OPF_OK;
+}
+
+static void set_bases(opf_session *s, const opf_plan *plan)
 {
     for (uint32_t b = 1; b < plan->n_buffers; b++) {
         const opf_buffer *buffer = &plan->buffers[b];
@@ -484,10 +544,10 @@ static void set_bases(opf_session *s, const opf_plan *plan, const opf_tensor *in
             s->bases[b] = (char *)(uintptr_t)buffer->data;
             break;
         case OPF_BUFFER_INPUT:
-            s->bases[b] = inputs[buffer->index].data;
+            s->bases[b] = s->inputs[buffer->index].data != NULL ? s->inputs[buffer->index].data : s->arena; /* no elements */
             break;
         case OPF_BUFFER_OUTPUT:
-            s->bases[b] = outputs[buffer->index];
+            s->bases[b] = s->data[buffer->index];
             break;
         case OPF_BUFFER_NONE:
             s->bases[b] = NULL;
@@ -496,43 +556,25 @@ static void set_bases(opf_session *s, const opf_plan *plan, const opf_tensor *in
     }
 }
 
-enum { PORTS = 32 }; /* inputs and outputs that fit the stack: no allocation in a run */
-
-static opf_status run_with(opf_session *s, const opf_tensor *inputs, size_t n_inputs, opf_tensor *outputs, size_t n_outputs, opf_tensor *all,
-                           char **data, opf_error *error)
+opf_status opf_session_run(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_tensor *outputs, size_t n_outputs,
+                           opf_error *error)
 {
-    planned *found;
-    OPF_TRY(complete_inputs(s, inputs, n_inputs, true, all, error));
-    OPF_TRY(find_plan(s, all, &found, error));
-    OPF_TRY(bind_outputs(s, found->plan, all, outputs, n_outputs, data, error));
-    set_bases(s, found->plan, all, data);
+    opf_session *s = session;
+    planned     *found;
+    OPF_FAIL_IF(error, s == NULL || (inputs == NULL && n_inputs != 0) || (outputs == NULL && n_outputs != 0), OPF_INVALID_ARGUMENT,
+                "session, inputs and outputs must not be NULL");
+    atomic_store(&s->cancelled, false);
+    OPF_TRY(complete_inputs(s, inputs, n_inputs, true, error));
+    OPF_TRY(find_plan(s, &found, error));
+    OPF_TRY(bind_outputs(s, found->plan, outputs, n_outputs, error));
+    set_bases(s, found->plan);
+    s->latest = found;
     s->env    = (opf_run_env){.bases = s->bases, .kern = &s->model->kern, .heap = s->heap};
     s->status = OPF_OK;
     s->error  = error;
     atomic_store(&s->stop, false);
     opf_pool_run(s->pool, run_thread, s);
-    atomic_store(&s->cancelled, false);
     return s->status == OPF_CANCELLED ? opf_fail(error, OPF_CANCELLED, "the run was cancelled") : s->status;
-}
-
-opf_status opf_session_run(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_tensor *outputs, size_t n_outputs,
-                           opf_error *error)
-{
-    OPF_FAIL_IF(error, session == NULL || (inputs == NULL && n_inputs != 0) || (outputs == NULL && n_outputs != 0), OPF_INVALID_ARGUMENT,
-                "session, inputs and outputs must not be NULL");
-    const opf_graph *graph = session->model->loaded.graph;
-    if (graph->n_inputs <= PORTS && graph->n_outputs <= PORTS) {
-        opf_tensor all[PORTS];
-        char      *data[PORTS];
-        return run_with(session, inputs, n_inputs, outputs, n_outputs, all, data, error);
-    }
-    opf_tensor *all    = opf_heap_alloc(session->heap, graph->n_inputs * sizeof *all);
-    char      **data   = opf_heap_alloc(session->heap, graph->n_outputs * sizeof *data);
-    opf_status  status = all == NULL || data == NULL ? opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory")
-                                                     : run_with(session, inputs, n_inputs, outputs, n_outputs, all, data, error);
-    opf_heap_free(session->heap, all, graph->n_inputs * sizeof *all);
-    opf_heap_free(session->heap, data, graph->n_outputs * sizeof *data);
-    return status;
 }
 
 /* ---- profile ---- */

@@ -29,7 +29,7 @@ typedef struct {
     size_t                    done, of;
     /* sizes of symbols in this round */
     const char *names[64];
-    uint32_t    n_names, round;
+    uint32_t    n_names, round, possible; /* the first round whose sizes can be */
 } verifier;
 
 static bool size_of_symbol(void *user, const char *symbol, int64_t *n)
@@ -171,8 +171,9 @@ static opf_status verify_all(verifier *v, opf_error *error)
             OPF_TRY(compare(v, describe_inputs(v, kinds[kind].name), kinds[kind].scale, NULL, &same, error));
             progress(v);
         }
-        v->round = first;
-        any      = any || possible;
+        v->round    = first;
+        v->possible = possible && !any ? first : v->possible;
+        any         = any || possible;
     }
     /* The last refusal is what the caller needs to know. */
     return any ? OPF_OK : error != NULL && error->status == OPF_INVALID_INPUT ? OPF_INVALID_INPUT : opf_fail(error, OPF_INVALID_INPUT, "no sizes of the symbols are possible");
@@ -183,7 +184,11 @@ static opf_status verify_each(verifier *v, opf_error *error)
 {
     opf_model *model  = (opf_model *)(uintptr_t)v->model;
     opf_arena  arena;
-    opf_graph *whole  = model->fused;
+    opf_random random;
+    bool       passed = v->report->verification.passed;
+    opf_random_init(&random, v->options->seed);
+    v->round = v->possible;
+    OPF_TRY(make_inputs(v, 0, &random, error));
     uint32_t   n      = model->report.n_fusions;
     opf_status status = OPF_OK;
     v->of             = n;
@@ -198,20 +203,21 @@ static opf_status verify_each(verifier *v, opf_error *error)
         status                   = graph == NULL || name == NULL ? opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory") : opf_fuse(graph, &options, &report, error);
         opf_session_destroy(&v->fused);
         if (status == OPF_OK) {
-            model->fused                = graph; /* only this verification's sessions see it: the model is not shared meanwhile */
             opf_session_options session = {.threads = v->options->threads};
             bool                possible;
-            status = opf_session_create(model, &session, &v->fused, error);
+            status = opf_session_create_on(model, graph, &session, &v->fused, error);
+            v->report->verification.passed = true;
             if (status == OPF_OK)
                 status = compare(v, "random", 1, name, &possible, error);
             if (status == OPF_OK && !v->report->verification.passed)
                 v->report->verification.wrong_rewrite = name;
+            passed = passed && v->report->verification.passed;
             opf_session_destroy(&v->fused);
-            model->fused = whole;
         }
         opf_arena_fini(&arena);
         progress(v);
     }
+    v->report->verification.passed = passed;
     return status;
 }
 

@@ -11,10 +11,10 @@
 #include <math.h>
 
 typedef struct channel_fold {
-    opf_node_id      reader;
-    uint32_t         operand; /* of the reader, that is the constant */
-    const opf_const *vector;  /* double, [C] */
-    const char      *rule;
+    opf_node_id reader;
+    uint32_t operand;        /* of the reader, that is the constant */
+    const opf_const *vector; /* double, [C] */
+    const char *rule;
 } channel_fold;
 
 /* The constant as one double per channel, if it varies along axis 1 of the result only; NULL otherwise. */
@@ -54,7 +54,8 @@ static const opf_const *constant_of(const opf_graph *graph, opf_value_id value)
 
 static bool has_constant_weights(const opf_graph *graph, const opf_node *conv)
 {
-    if (conv->op != &opf_op_Conv || conv->epilogue.n != 0 || conv->n_inputs != conv->n_own_inputs || conv->n_own_inputs < 2)
+    if (conv->op != &opf_op_Conv || conv->epilogue.n != 0 || conv->n_inputs != conv->n_own_inputs ||
+        conv->n_own_inputs < 2)
         return false;
     const opf_const *w = constant_of(graph, conv->inputs[1]);
     return w != NULL && w->rank >= 1 && opf_types_have(OPF_TYPES_FLOAT, w->type) &&
@@ -63,34 +64,36 @@ static bool has_constant_weights(const opf_graph *graph, const opf_node *conv)
 
 static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_fold *fold)
 {
-    opf_graph     *graph = context->graph;
-    const opf_use *use   = opf_graph_single_use(graph, conv->outputs[0]);
+    opf_graph *graph = context->graph;
+    const opf_use *use = opf_graph_single_use(graph, conv->outputs[0]);
     if (use == NULL || use->input > 1)
         return false;
     const opf_node *reader = opf_graph_node(graph, use->node);
-    fold->reader           = use->node;
-    fold->operand          = 1 - use->input;
-    if (reader->op == NULL || !is_arithmetic(reader->op) || reader->n_inputs != 2 || reader->n_outputs != 1 || reader->epilogue.n != 0 ||
-        (reader->op == &opf_op_Div && fold->operand == 0))
+    fold->reader = use->node;
+    fold->operand = 1 - use->input;
+    if (reader->op == NULL || !is_arithmetic(reader->op) || reader->n_inputs != 2 || reader->n_outputs != 1 ||
+        reader->epilogue.n != 0 || (reader->op == &opf_op_Div && fold->operand == 0))
         return false;
     const opf_const *w = constant_of(graph, conv->inputs[1]), *c = constant_of(graph, reader->inputs[fold->operand]);
     if (c == NULL || c->type != w->type ||
-        !opf_legal_same(context, &opf_graph_value(graph, reader->outputs[0])->info, &opf_graph_value(graph, conv->outputs[0])->info, NULL))
+        !opf_legal_same(context, &opf_graph_value(graph, reader->outputs[0])->info,
+                        &opf_graph_value(graph, conv->outputs[0])->info, NULL))
         return false;
     fold->vector = per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank, w->dims[0]);
-    fold->rule   = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
+    fold->rule = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
     return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector));
 }
 
 /* Factor and term of y = conv * factor + term, [C] each in double; NULL: 1 and 0. False: out of memory. */
-static bool factor_and_term(opf_graph *graph, const channel_fold *fold, const opf_const **factor, const opf_const **term)
+static bool factor_and_term(opf_graph *graph, const channel_fold *fold, const opf_const **factor,
+                            const opf_const **term)
 {
     static const double minus_one = -1.0;
-    opf_const_pool     *pool      = graph->consts;
-    const opf_op       *op        = opf_graph_node(graph, fold->reader)->op;
-    const opf_const    *minus     = opf_const_splat(pool, OPF_DOUBLE, 1, fold->vector->dims, &minus_one);
-    *factor                       = NULL;
-    *term                         = NULL;
+    opf_const_pool *pool = graph->consts;
+    const opf_op *op = opf_graph_node(graph, fold->reader)->op;
+    const opf_const *minus = opf_const_splat(pool, OPF_DOUBLE, 1, fold->vector->dims, &minus_one);
+    *factor = NULL;
+    *term = NULL;
     if (minus == NULL)
         return false;
     if (op == &opf_op_Mul)
@@ -98,7 +101,8 @@ static bool factor_and_term(opf_graph *graph, const channel_fold *fold, const op
     else if (op == &opf_op_Div)
         *factor = opf_const_compute(pool, '/', opf_const_compute(pool, '*', minus, minus), fold->vector);
     else
-        *term = op == &opf_op_Sub && fold->operand == 1 ? opf_const_compute(pool, '*', minus, fold->vector) : fold->vector;
+        *term =
+            op == &opf_op_Sub && fold->operand == 1 ? opf_const_compute(pool, '*', minus, fold->vector) : fold->vector;
     if (op == &opf_op_Sub && fold->operand == 0)
         *factor = minus;
     return *factor != NULL || *term != NULL;
@@ -111,14 +115,14 @@ static opf_value_id constant_value(opf_graph *graph, const char *name, const opf
 
 static opf_status apply_fold(opf_graph *graph, opf_node_id id, const channel_fold *fold, opf_error *error)
 {
-    opf_const_pool  *pool   = graph->consts;
-    const opf_node  *conv   = opf_graph_node(graph, id);
-    const opf_const *w      = constant_of(graph, conv->inputs[1]);
-    const opf_const *b      = conv->n_own_inputs > 2 ? constant_of(graph, conv->inputs[2]) : NULL;
+    opf_const_pool *pool = graph->consts;
+    const opf_node *conv = opf_graph_node(graph, id);
+    const opf_const *w = constant_of(graph, conv->inputs[1]);
+    const opf_const *b = conv->n_own_inputs > 2 ? constant_of(graph, conv->inputs[2]) : NULL;
     const opf_const *factor = NULL, *term = NULL;
     OPF_OOM_IF(error, !factor_and_term(graph, fold, &factor, &term));
     if (factor != NULL) {
-        const char        *name   = opf_graph_value(graph, conv->inputs[1])->name;
+        const char *name = opf_graph_value(graph, conv->inputs[1])->name;
         const opf_value_id scaled = constant_value(graph, name, opf_const_scale(pool, w, factor, 0));
         OPF_OOM_IF(error, scaled == 0 || !opf_graph_set_input(graph, id, 1, scaled));
     }
@@ -130,7 +134,7 @@ static opf_status apply_fold(opf_graph *graph, opf_node_id id, const channel_fol
         const opf_value_id value = constant_value(graph, NULL, opf_const_cast(pool, bias, w->type));
         OPF_OOM_IF(error, value == 0);
         OPF_OOM_IF(error, opf_graph_node(graph, id)->n_own_inputs > 2 ? !opf_graph_set_input(graph, id, 2, value)
-                                                                     : !opf_graph_append_input(graph, id, value));
+                                                                      : !opf_graph_append_input(graph, id, value));
     }
     const opf_value_id result = opf_graph_node(graph, fold->reader)->outputs[0];
     OPF_OOM_IF(error, !opf_node_join_origin(graph, id, fold->reader));

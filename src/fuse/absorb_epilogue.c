@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Elementwise nodes behind an anchor become its epilogue: Conv+Relu, Conv+Add+Relu, MatMul+bias, Gemm+Gelu, pools and
- * normalisations alike. Anchors are visited last first, so that the sum of two convolutions goes to the later one, which
- * runs after the other anyway.
+ * normalisations alike. Anchors are visited last first, so that the sum of two convolutions goes to the later one,
+ * which runs after the other anyway.
  */
 #include "fuse/absorb_channel.h"
 #include "fuse/absorb_steps.h"
@@ -44,7 +44,8 @@ static bool has_constant(const opf_graph *graph, const opf_node *node)
 static bool adds_bias(const opf_graph *graph, const opf_node *node)
 {
     for (uint32_t i = 0; node->op == &opf_op_Add && i < 2; i++)
-        if (opf_graph_value(graph, node->inputs[i])->info.rank <= 1 && opf_graph_value(graph, node->inputs[i])->info.rank >= 0)
+        if (opf_graph_value(graph, node->inputs[i])->info.rank <= 1 &&
+            opf_graph_value(graph, node->inputs[i])->info.rank >= 0)
             return true;
     return node->op == &opf_op_Add && has_constant(graph, node);
 }
@@ -74,16 +75,16 @@ static const char *name_of(const opf_graph *graph, const opf_node *anchor, const
 /* Names every node; one that was pulled goes with its reader. */
 static void name_nodes(const opf_step_plan *plan, const char **names)
 {
-    const opf_graph *graph  = plan->context->graph;
-    const opf_node  *anchor = opf_graph_node(graph, plan->anchor);
-    const char      *before = NULL;
+    const opf_graph *graph = plan->context->graph;
+    const opf_node *anchor = opf_graph_node(graph, plan->anchor);
+    const char *before = NULL;
     for (uint32_t i = 0; i < plan->n; i++) {
         uint32_t reader = i;
         while (reader + 1 < plan->n && plan->pulled[reader])
             reader++;
         const bool goes_along = i > 0 && plan->pulled[i - 1];
         names[i] = goes_along ? before : name_of(graph, anchor, opf_graph_node(graph, plan->nodes[reader]), before);
-        before   = names[i];
+        before = names[i];
     }
 }
 
@@ -91,31 +92,34 @@ static void name_nodes(const opf_step_plan *plan, const char **names)
 
 static bool report_refused(const opf_step_plan *plan)
 {
-    const opf_graph *graph  = plan->context->graph;
-    const opf_node  *anchor = opf_graph_node(graph, plan->anchor);
-    const char      *rule   = name_of(graph, anchor, opf_graph_node(graph, plan->refused), NULL);
-    const opf_node  *fault  = opf_graph_node(graph, plan->why.node != 0 ? plan->why.node : plan->refused);
-    return opf_report_miss(plan->context->report, rule, anchor->name, plan->why.code, fault->name, plan->n + 1, plan->n + 2, "%s",
-                           plan->why.reason);
+    const opf_graph *graph = plan->context->graph;
+    const opf_node *anchor = opf_graph_node(graph, plan->anchor);
+    const char *rule = name_of(graph, anchor, opf_graph_node(graph, plan->refused), NULL);
+    const opf_node *fault = opf_graph_node(graph, plan->why.node != 0 ? plan->why.node : plan->refused);
+    return opf_report_miss(plan->context->report, rule, anchor->name, plan->why.code, fault->name, plan->n + 1,
+                           plan->n + 2, "%s", plan->why.reason);
 }
 
 /* The anchor's plain result is needed by something that is no step. */
 static bool report_used_outside(const opf_step_plan *plan, const char *rule)
 {
-    const opf_graph *graph  = plan->context->graph;
-    const opf_node  *anchor = opf_graph_node(graph, plan->anchor);
-    const opf_use   *use    = opf_steps_outside_use(plan, plan->n);
+    const opf_graph *graph = plan->context->graph;
+    const opf_node *anchor = opf_graph_node(graph, plan->anchor);
+    const opf_use *use = opf_steps_outside_use(plan, plan->n);
     if (use->node == 0)
-        return opf_report_miss(plan->context->report, rule, anchor->name, OPF_MISS_IS_OUTPUT, anchor->name, plan->n, plan->n + 1,
-                               "result %s is also a graph output", opf_graph_value(graph, plan->plain)->name);
+        return opf_report_miss(plan->context->report, rule, anchor->name, OPF_MISS_IS_OUTPUT, anchor->name, plan->n,
+                               plan->n + 1, "result %s is also a graph output",
+                               opf_graph_value(graph, plan->plain)->name);
     const opf_node *reader = opf_graph_node(graph, use->node);
-    return opf_report_miss(plan->context->report, rule, anchor->name, OPF_MISS_USED_OUTSIDE, reader->name, plan->n, plan->n + 1,
-                           "result %s is also read by %s (%s)", opf_graph_value(graph, plan->plain)->name, reader->name, reader->op_type);
+    return opf_report_miss(plan->context->report, rule, anchor->name, OPF_MISS_USED_OUTSIDE, reader->name, plan->n,
+                           plan->n + 1, "result %s is also read by %s (%s)", opf_graph_value(graph, plan->plain)->name,
+                           reader->name, reader->op_type);
 }
 
 /* ---- absorbing ---- */
 
-/* The end of the group that begins at `first`: one name, and long enough that nothing else needs the plain result. 0: none. */
+/* The end of the group that begins at `first`: one name, and long enough that nothing else needs the plain result. 0:
+ * none. */
 static uint32_t group_end(const opf_step_plan *plan, const char *const *names, uint32_t first)
 {
     uint32_t end = first + 1;
@@ -140,7 +144,7 @@ static opf_status apply_groups(opf_step_plan *plan, bool *changed, opf_error *er
             return OPF_OK;
         OPF_TRY(opf_steps_apply(plan, first, end, error));
         plan->plain = 0;
-        *changed    = true;
+        *changed = true;
         OPF_TRY(opf_fuse_done(plan->context, names[first], plan->anchor, error));
     }
     return OPF_OK;
@@ -148,11 +152,11 @@ static opf_status apply_groups(opf_step_plan *plan, bool *changed, opf_error *er
 
 static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
 {
-    opf_graph      *graph  = context->graph;
+    opf_graph *graph = context->graph;
     const opf_node *anchor = opf_graph_node(graph, id);
-    opf_step_plan   plan   = {.context = context, .anchor = id, .root = id};
-    plan.result            = opf_graph_value(graph, anchor->outputs[0])->info;
-    plan.plain             = anchor->epilogue.n == 0 ? anchor->outputs[0] : 0;
+    opf_step_plan plan = {.context = context, .anchor = id, .root = id};
+    plan.result = opf_graph_value(graph, anchor->outputs[0])->info;
+    plan.plain = anchor->epilogue.n == 0 ? anchor->outputs[0] : 0;
     if (!opf_types_have(OPF_TYPES_FLOAT, plan.result.type) || plan.result.rank < 0)
         return OPF_OK;
     opf_steps_grow(&plan);
@@ -163,9 +167,9 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
 
 opf_status opf_absorb_epilogue(opf_fuse_context *context, bool *changed, opf_error *error)
 {
-    opf_graph   *graph = context->graph;
+    opf_graph *graph = context->graph;
     opf_node_id *order = NULL;
-    uint32_t     n     = 0;
+    uint32_t n = 0;
     OPF_TRY(opf_graph_sort(graph, context->scratch, &order, &n, error));
     for (uint32_t i = n; i-- > 0;) {
         if (!opf_steps_is_anchor(opf_graph_node(graph, order[i])))

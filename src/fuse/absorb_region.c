@@ -9,7 +9,7 @@
 static opf_value_id main_operand(opf_fuse_context *context, const opf_node *node)
 {
     const opf_graph *graph = context->graph;
-    const opf_info  *out   = &opf_graph_value(graph, node->outputs[0])->info;
+    const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const opf_value_id value = node->inputs[i];
         if (value != 0 && opf_graph_value(graph, value)->constant == NULL &&
@@ -19,15 +19,16 @@ static opf_value_id main_operand(opf_fuse_context *context, const opf_node *node
     return 0;
 }
 
-/* Why a node that could be part of a region has no company: what makes its operand, or reads its result, takes no steps. */
+/* Why a node that could be part of a region has no company: what makes its operand, or reads its result, takes no
+ * steps. */
 static bool report_alone(const opf_step_plan *plan, opf_node_id id)
 {
-    const opf_graph *graph  = plan->context->graph;
-    const opf_node  *node   = opf_graph_node(graph, id);
+    const opf_graph *graph = plan->context->graph;
+    const opf_node *node = opf_graph_node(graph, id);
     const opf_value *result = opf_graph_value(graph, node->outputs[0]);
     if (plan->refused != 0)
-        return opf_report_miss(plan->context->report, "region", node->name, plan->why.code, opf_graph_node(graph, plan->refused)->name, 1, 2,
-                               "%s", plan->why.reason);
+        return opf_report_miss(plan->context->report, "region", node->name, plan->why.code,
+                               opf_graph_node(graph, plan->refused)->name, 1, 2, "%s", plan->why.reason);
     const opf_node_id producer = opf_graph_value(graph, plan->plain)->producer;
     if (producer != 0 && !opf_steps_is_anchor(opf_graph_node(graph, producer))) {
         const opf_node *other = opf_graph_node(graph, producer);
@@ -45,10 +46,10 @@ static bool report_alone(const opf_step_plan *plan, opf_node_id id)
 
 static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
 {
-    opf_graph     *graph = context->graph;
-    opf_step_plan  plan  = {.context = context, .root = id};
-    plan.plain           = main_operand(context, opf_graph_node(graph, id));
-    plan.result          = opf_graph_value(graph, opf_graph_node(graph, id)->outputs[0])->info;
+    opf_graph *graph = context->graph;
+    opf_step_plan plan = {.context = context, .root = id};
+    plan.plain = main_operand(context, opf_graph_node(graph, id));
+    plan.result = opf_graph_value(graph, opf_graph_node(graph, id)->outputs[0])->info;
     if (plan.plain == 0 || !opf_types_have(OPF_TYPES_FLOAT, plan.result.type) || !opf_steps_take(&plan, id))
         return OPF_OK;
     opf_steps_grow(&plan);
@@ -66,7 +67,7 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
 opf_status opf_absorb_region(opf_fuse_context *context, bool *changed, opf_error *error)
 {
     opf_node_id *order = NULL;
-    uint32_t     n     = 0;
+    uint32_t n = 0;
     OPF_TRY(opf_graph_sort(context->graph, context->scratch, &order, &n, error));
     for (uint32_t i = 0; i < n; i++)
         if (opf_steps_is_candidate(context->graph, order[i]))

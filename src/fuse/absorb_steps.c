@@ -8,19 +8,22 @@ enum { MAX_HOSTED = 8 };
 
 static bool is_plain(const opf_node *node)
 {
-    return opf_node_is_alive(node) && node->op != NULL && node->n_bodies == 0 && node->prologue.n == 0 && node->epilogue.n == 0;
+    return opf_node_is_alive(node) && node->op != NULL && node->n_bodies == 0 && node->prologue.n == 0 &&
+           node->epilogue.n == 0;
 }
 
 bool opf_steps_is_candidate(const opf_graph *graph, opf_node_id id)
 {
     const opf_node *node = opf_graph_node(graph, id);
-    return id != 0 && is_plain(node) && (node->op->traits & OPF_ELEMENTWISE) != 0 && node->n_outputs == 1 && node->outputs[0] != 0 &&
-           node->n_own_inputs == node->n_inputs && node->n_inputs >= 1 && node->n_inputs <= OPF_STEP_ARGS && node->inputs[0] != 0;
+    return id != 0 && is_plain(node) && (node->op->traits & OPF_ELEMENTWISE) != 0 && node->n_outputs == 1 &&
+           node->outputs[0] != 0 && node->n_own_inputs == node->n_inputs && node->n_inputs >= 1 &&
+           node->n_inputs <= OPF_STEP_ARGS && node->inputs[0] != 0;
 }
 
 bool opf_steps_is_anchor(const opf_node *node)
 {
-    if (!opf_node_is_alive(node) || node->op == NULL || node->n_bodies != 0 || node->n_outputs == 0 || node->outputs[0] == 0)
+    if (!opf_node_is_alive(node) || node->op == NULL || node->n_bodies != 0 || node->n_outputs == 0 ||
+        node->outputs[0] == 0)
         return false;
     return (node->op->traits & (OPF_CONTRACTION | OPF_NORMALIZATION)) != 0 || node->op == &opf_op_AveragePool ||
            node->op == &opf_op_MaxPool || node->op == &opf_op_GlobalAveragePool || node->op == &opf_op_GlobalMaxPool ||
@@ -31,7 +34,7 @@ bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value)
 {
     for (int depth = 0; depth < MAX_HOSTED; depth++) {
         const opf_node_id producer = opf_graph_value(graph, value)->producer;
-        const opf_node   *node     = opf_graph_node(graph, producer);
+        const opf_node *node = opf_graph_node(graph, producer);
         if (producer == 0 || opf_graph_single_use(graph, value) == NULL)
             return false;
         if (node->op != NULL && (node->op->traits & OPF_CONTRACTION) != 0)
@@ -40,7 +43,7 @@ bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value)
             return false;
         /* Follow the operand that is not a constant. */
         const bool first = opf_graph_value(graph, node->inputs[0])->constant == NULL;
-        value            = first || node->n_inputs < 2 || node->inputs[1] == 0 ? node->inputs[0] : node->inputs[1];
+        value = first || node->n_inputs < 2 || node->inputs[1] == 0 ? node->inputs[0] : node->inputs[1];
     }
     return false;
 }
@@ -97,7 +100,7 @@ static const opf_info *enlarging_operand(const opf_step_plan *plan, const opf_no
 static bool check_types(opf_step_plan *plan, opf_node_id id)
 {
     const opf_graph *graph = plan->context->graph;
-    const opf_node  *node  = opf_graph_node(graph, id);
+    const opf_node *node = opf_graph_node(graph, id);
     for (uint32_t i = 0; i <= node->n_inputs; i++) {
         const opf_value_id value = i < node->n_inputs ? node->inputs[i] : node->outputs[0];
         if (value == 0)
@@ -105,7 +108,8 @@ static bool check_types(opf_step_plan *plan, opf_node_id id)
         const opf_type type = opf_graph_value(graph, value)->info.type;
         if (type != plan->result.type)
             return opf_refuse(plan->context, &plan->why, OPF_MISS_DTYPE, id, "%s has elements of type %s, must be %s",
-                              opf_graph_value(graph, value)->name, opf_type_name(type), opf_type_name(plan->result.type));
+                              opf_graph_value(graph, value)->name, opf_type_name(type),
+                              opf_type_name(plan->result.type));
     }
     return true;
 }
@@ -113,7 +117,7 @@ static bool check_types(opf_step_plan *plan, opf_node_id id)
 static bool check_shape(opf_step_plan *plan, opf_node_id id)
 {
     const opf_node *node = opf_graph_node(plan->context->graph, id);
-    opf_refusal     ignored;
+    opf_refusal ignored;
     const opf_info *out = &opf_graph_value(plan->context->graph, node->outputs[0])->info;
     if (opf_legal_same(plan->context, out, &plan->result, &ignored))
         return true;
@@ -125,14 +129,15 @@ static bool check_shape(opf_step_plan *plan, opf_node_id id)
 static bool check_operands(opf_step_plan *plan, opf_node_id id)
 {
     const opf_graph *graph = plan->context->graph;
-    const opf_node  *node  = opf_graph_node(graph, id);
+    const opf_node *node = opf_graph_node(graph, id);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const opf_value_id value = node->inputs[i];
         if (value == 0 || opf_graph_value(graph, value)->producer == 0 || is_inside(plan, value))
             continue;
         if (opf_legal_depends(plan->context, value, plan->root))
-            return opf_refuse(plan->context, &plan->why, OPF_MISS_NOT_CONVEX, id, "operand %s is computed from the result of %s",
-                              opf_graph_value(graph, value)->name, opf_graph_node(graph, plan->root)->name);
+            return opf_refuse(plan->context, &plan->why, OPF_MISS_NOT_CONVEX, id,
+                              "operand %s is computed from the result of %s", opf_graph_value(graph, value)->name,
+                              opf_graph_node(graph, plan->root)->name);
     }
     return true;
 }
@@ -142,20 +147,21 @@ static bool may_take(opf_step_plan *plan, opf_node_id id)
     return check_types(plan, id) && check_shape(plan, id) && check_operands(plan, id);
 }
 
-/* An elementwise node that only `reader` reads goes along: its operands cannot depend on the host, for the reader's do not.
-   What a contraction hosts stays there, and a smaller result is not computed over and over. */
+/* An elementwise node that only `reader` reads goes along: its operands cannot depend on the host, for the reader's do
+   not. What a contraction hosts stays there, and a smaller result is not computed over and over. */
 static bool may_pull(opf_step_plan *plan, opf_value_id value, opf_node_id reader)
 {
-    const opf_graph *graph    = plan->context->graph;
-    const opf_value *v        = opf_graph_value(graph, value);
-    const opf_refusal kept    = plan->why;
-    if (v->producer == 0 || !opf_steps_is_candidate(graph, v->producer) || is_taken(plan, v->producer) || opf_steps_is_hosted(graph, value))
+    const opf_graph *graph = plan->context->graph;
+    const opf_value *v = opf_graph_value(graph, value);
+    const opf_refusal kept = plan->why;
+    if (v->producer == 0 || !opf_steps_is_candidate(graph, v->producer) || is_taken(plan, v->producer) ||
+        opf_steps_is_hosted(graph, value))
         return false;
     for (uint32_t i = 0; i < v->n_uses; i++)
         if (v->uses[i].node != reader)
             return false;
     const bool allowed = check_types(plan, v->producer) && check_shape(plan, v->producer);
-    plan->why          = kept;
+    plan->why = kept;
     return allowed;
 }
 
@@ -168,7 +174,7 @@ static void pull(opf_step_plan *plan, opf_node_id reader, uint32_t room)
             continue;
         const opf_node_id producer = opf_graph_value(plan->context->graph, value)->producer;
         pull(plan, producer, room + 1);
-        plan->pulled[plan->n]  = true;
+        plan->pulled[plan->n] = true;
         plan->nodes[plan->n++] = producer;
     }
 }
@@ -177,8 +183,8 @@ static void pull(opf_step_plan *plan, opf_node_id reader, uint32_t room)
 static uint32_t count_operands(const opf_step_plan *plan)
 {
     const opf_graph *graph = plan->context->graph;
-    const opf_node  *anchor = opf_graph_node(graph, plan->anchor);
-    uint32_t         n     = plan->anchor != 0 ? anchor->n_inputs - anchor->n_own_inputs : 0;
+    const opf_node *anchor = opf_graph_node(graph, plan->anchor);
+    uint32_t n = plan->anchor != 0 ? anchor->n_inputs - anchor->n_own_inputs : 0;
     for (uint32_t k = 0; k < plan->n; k++) {
         const opf_node *node = opf_graph_node(graph, plan->nodes[k]);
         for (uint32_t i = 0; i < node->n_inputs; i++)
@@ -189,12 +195,13 @@ static uint32_t count_operands(const opf_step_plan *plan)
 
 bool opf_steps_take(opf_step_plan *plan, opf_node_id id)
 {
-    const opf_node *anchor   = opf_graph_node(plan->context->graph, plan->anchor);
-    const uint32_t  existing = plan->anchor != 0 ? anchor->epilogue.n : 0;
-    if (plan->n + existing >= OPF_MAX_STEPS || count_operands(plan) + OPF_STEP_ARGS > OPF_MAX_STEP_OPERANDS || !may_take(plan, id))
+    const opf_node *anchor = opf_graph_node(plan->context->graph, plan->anchor);
+    const uint32_t existing = plan->anchor != 0 ? anchor->epilogue.n : 0;
+    if (plan->n + existing >= OPF_MAX_STEPS || count_operands(plan) + OPF_STEP_ARGS > OPF_MAX_STEP_OPERANDS ||
+        !may_take(plan, id))
         return false;
     pull(plan, id, 1 + existing);
-    plan->pulled[plan->n]  = false;
+    plan->pulled[plan->n] = false;
     plan->nodes[plan->n++] = id;
     return true;
 }
@@ -214,7 +221,7 @@ static void consider(const opf_step_plan *plan, opf_value_id value, opf_node_id 
 static opf_node_id next_reader(const opf_step_plan *plan, opf_node_id after)
 {
     const opf_graph *graph = plan->context->graph;
-    opf_node_id      next  = 0;
+    opf_node_id next = 0;
     if (plan->anchor != 0) {
         const opf_node *anchor = opf_graph_node(graph, plan->anchor);
         for (uint32_t o = 0; o < anchor->n_outputs; o++)
@@ -230,11 +237,11 @@ void opf_steps_grow(opf_step_plan *plan)
 {
     opf_refusal first = {0};
     for (opf_node_id reader = next_reader(plan, 0); reader != 0;) {
-        plan->why        = (opf_refusal){0};
+        plan->why = (opf_refusal){0};
         const bool taken = opf_steps_take(plan, reader);
         if (!taken && plan->refused == 0 && plan->why.reason != NULL) {
             plan->refused = reader;
-            first         = plan->why;
+            first = plan->why;
         }
         if (taken && is_taken(plan, plan->refused)) /* it was refused before its operands were inside */
             plan->refused = 0;
@@ -267,16 +274,16 @@ static void get_step_values(const opf_node *anchor, step_values *values)
     memset(values, 0, sizeof *values);
     for (uint32_t s = 0; s < anchor->epilogue.n; s++) {
         const int32_t output = s + 1 == anchor->epilogue.n ? 0 : anchor->epilogue.list[s].output;
-        values->of[s]        = output >= 0 ? anchor->outputs[output] : 0;
+        values->of[s] = output >= 0 ? anchor->outputs[output] : 0;
     }
 }
 
 /* The operand of a step: `value` among the steps, or an input of the anchor, appended if it is not there. */
 static bool make_arg(opf_step_plan *plan, const step_values *values, opf_value_id value, opf_arg *arg)
 {
-    opf_graph *graph  = plan->context->graph;
-    opf_node  *anchor = opf_graph_node(graph, plan->anchor);
-    *arg              = (opf_arg){.kind = OPF_ARG_NONE};
+    opf_graph *graph = plan->context->graph;
+    opf_node *anchor = opf_graph_node(graph, plan->anchor);
+    *arg = (opf_arg){.kind = OPF_ARG_NONE};
     if (value == 0)
         return true;
     if (value == plan->plain) {
@@ -294,7 +301,7 @@ static bool make_arg(opf_step_plan *plan, const step_values *values, opf_value_i
             return true;
         }
     const uint32_t own = anchor->n_own_inputs;
-    *arg               = (opf_arg){.kind = OPF_ARG_INPUT, .index = anchor->n_inputs};
+    *arg = (opf_arg){.kind = OPF_ARG_INPUT, .index = anchor->n_inputs};
     if (!opf_graph_append_input(graph, plan->anchor, value))
         return false;
     opf_graph_node(graph, plan->anchor)->n_own_inputs = own;
@@ -304,18 +311,18 @@ static bool make_arg(opf_step_plan *plan, const step_values *values, opf_value_i
 static bool add_step(opf_step_plan *plan, step_values *values, const opf_node *node)
 {
     opf_graph *graph = plan->context->graph;
-    opf_step   step  = {.op      = node->op,
-                        .op_type = node->op_type,
-                        .type    = plan->result.type,
-                        .attrs   = node->attrs,
-                        .n_attrs = node->n_attrs,
-                        .n_args  = node->n_inputs,
-                        .output  = -1,
-                        .name    = node->name};
+    opf_step step = {.op = node->op,
+                     .op_type = node->op_type,
+                     .type = plan->result.type,
+                     .attrs = node->attrs,
+                     .n_attrs = node->n_attrs,
+                     .n_args = node->n_inputs,
+                     .output = -1,
+                     .name = node->name};
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (!make_arg(plan, values, node->inputs[i], &step.args[i]))
             return false;
-    opf_steps *steps    = &opf_graph_node(graph, plan->anchor)->epilogue;
+    opf_steps *steps = &opf_graph_node(graph, plan->anchor)->epilogue;
     values->of[steps->n] = node->outputs[0];
     return OPF_PUSH(graph->arena, steps->list, steps->n, steps->capacity, step);
 }
@@ -350,7 +357,7 @@ static bool place_results(opf_graph *graph, opf_node_id anchor, const step_value
     if (!opf_graph_set_output(graph, anchor, 0, values->of[last]))
         return false;
     for (uint32_t s = 0; s < last; s++) {
-        opf_step  *step    = &opf_graph_node(graph, anchor)->epilogue.list[s];
+        opf_step *step = &opf_graph_node(graph, anchor)->epilogue.list[s];
         const bool is_read = values->of[s] != 0 && opf_graph_value(graph, values->of[s])->n_uses != 0;
         if (is_read && step->output < 0) {
             step->output = (int32_t)opf_graph_node(graph, anchor)->n_outputs;
@@ -365,8 +372,8 @@ static bool place_results(opf_graph *graph, opf_node_id anchor, const step_value
 
 opf_status opf_steps_apply(opf_step_plan *plan, uint32_t first, uint32_t end, opf_error *error)
 {
-    opf_graph  *graph = plan->context->graph;
-    opf_node    copies[OPF_MAX_STEPS];
+    opf_graph *graph = plan->context->graph;
+    opf_node copies[OPF_MAX_STEPS];
     step_values values;
     for (uint32_t i = first; i < end; i++)
         copies[i] = *opf_graph_node(graph, plan->nodes[i]);
@@ -375,7 +382,8 @@ opf_status opf_steps_apply(opf_step_plan *plan, uint32_t first, uint32_t end, op
         const opf_value_id none = 0;
         for (uint32_t i = first; i < end; i++)
             opf_graph_remove_node(graph, plan->nodes[i]);
-        plan->anchor = opf_graph_add_node(graph, &opf_op_Identity, opf_op_Identity.name, copies[first].name, &plan->plain, 1, &none, 1);
+        plan->anchor = opf_graph_add_node(graph, &opf_op_Identity, opf_op_Identity.name, copies[first].name,
+                                          &plan->plain, 1, &none, 1);
         OPF_OOM_IF(error, plan->anchor == 0);
     }
     get_step_values(opf_graph_node(graph, plan->anchor), &values);

@@ -18,22 +18,23 @@ enum { OPF_MAX_STEPS = 16, OPF_MAX_STEP_OPERANDS = 12 };
 
 typedef struct opf_step_plan {
     opf_fuse_context *context;
-    opf_node_id       anchor; /* 0: a region that has no node yet */
-    opf_node_id       root;   /* what no outside operand may depend on: the anchor, or the region's first node */
-    opf_value_id      plain;  /* what OPF_ARG_ANCHOR stands for; 0: the anchor has steps, so it is a value no more */
-    opf_info          result; /* every step has this shape and type */
-    opf_node_id       nodes[OPF_MAX_STEPS]; /* in the order of their steps */
-    bool              pulled[OPF_MAX_STEPS]; /* reads outside values only: taken along with its reader */
-    uint32_t          n;
-    opf_node_id       refused; /* the first elementwise reader that could not be taken, and why; 0: none */
-    opf_refusal       why;
+    opf_node_id anchor; /* 0: a region that has no node yet */
+    opf_node_id root;   /* what no outside operand may depend on: the anchor, or the region's first node */
+    opf_value_id plain; /* what OPF_ARG_ANCHOR stands for; 0: the anchor has steps, so it is a value no more */
+    opf_info result;    /* every step has this shape and type */
+    opf_node_id nodes[OPF_MAX_STEPS]; /* in the order of their steps */
+    bool pulled[OPF_MAX_STEPS];       /* reads outside values only: taken along with its reader */
+    uint32_t n;
+    opf_node_id refused; /* the first elementwise reader that could not be taken, and why; 0: none */
+    opf_refusal why;
 } opf_step_plan;
 
 /* A known elementwise operator of at most OPF_STEP_ARGS operands and one float result, still a node of its own. */
 bool opf_steps_is_candidate(const opf_graph *graph, opf_node_id node);
 /* An operator that takes an epilogue: contraction, normalisation, pooling, or a region. */
 bool opf_steps_is_anchor(const opf_node *node);
-/* A contraction makes the value, perhaps with elementwise nodes on it that nothing else reads: its epilogue takes a reader. */
+/* A contraction makes the value, perhaps with elementwise nodes on it that nothing else reads: its epilogue takes a
+ * reader. */
 bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value);
 
 /* Takes one node, with the operands that only it reads: false if that is not allowed (plan->why). */

@@ -112,8 +112,17 @@ static opf_status describe(const opf_place *src, const opf_place *dst, copy_args
     c->src  = opf_place_ref(src);
     c->dst  = opf_place_ref(dst);
     c->size = opf_type_size(dst->type);
-    OPF_FAIL_IF(error, c->size == 0, OPF_UNSUPPORTED, "copies of type %s", opf_type_name(dst->type));
-    collapse(src, dst, c);
+    if (c->size == 0) { /* packed elements are always dense: their bytes are copied */
+        opf_place bytes = {.type = OPF_UINT8, .rank = 1, .strides = {1}};
+        size_t    n     = 0;
+        OPF_FAIL_IF(error, !opf_type_bytes(dst->type, opf_place_elements(dst), &n) || !opf_place_is_row_major(src) || !opf_place_is_row_major(dst),
+                    OPF_UNSUPPORTED, "copies of type %s", opf_type_name(dst->type));
+        bytes.dims[0] = (int64_t)n;
+        c->size       = 1;
+        collapse(&bytes, &bytes, c);
+    } else {
+        collapse(src, dst, c);
+    }
     c->block = c->cols == 0 ? 1 : 4096 / c->cols;
     c->block = c->block < 16 ? 16 : c->block;
     c->units = opf_place_elements(dst) == 0 ? 0 : (c->rows + c->block - 1) / c->block;

@@ -120,8 +120,8 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     set_in_strides(c);
     int64_t row;
     bool    pointwise = c->taps == 1 && c->window.pad[0] == 0 && c->window.pad[1] == 0 && c->window.pad[2] == 0;
-    for (int i = 0; i < 3; i++)
-        pointwise = pointwise && c->window.stride[i] == 1;
+    for (int i = 0; i < 3; i++) /* equal sizes: no padding at the end either */
+        pointwise = pointwise && c->window.stride[i] == 1 && c->window.out[i] == c->window.in[i];
     if (pointwise && args.rows == OPF_ROWS_WINDOW && opf_place_linear(&c->x, 2, c->x.rank - 1, &row)) {
         args.rows  = OPF_ROWS_LINEAR;
         args.a_row = (ptrdiff_t)row;
@@ -217,7 +217,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.y_image = c->y.strides[0];
     opf_lowered     rest    = *lowered;
     const opf_instr *first  = &rest.program.instr[0];
-    if (rest.program.n == 1 && first->store < 0 && (first->op == OPF_EW_RELU || first->op == OPF_EW_CLIP)) {
+    if (rest.program.n == 1 && first->store < 0 && first->args[0] == 0 && (first->op == OPF_EW_RELU || first->op == OPF_EW_CLIP)) {
         args.lo        = first->op == OPF_EW_RELU ? 0.0f : first->params[0];
         args.hi        = first->op == OPF_EW_RELU ? INFINITY : first->params[1];
         rest.program.n = 0;

@@ -58,9 +58,11 @@ opf_status opf_lower_gather(opf_planner *planner, opf_node_id id, bool *done, op
         memcpy(table.dims, constant->dims, (size_t)constant->rank * sizeof *constant->dims);
         opf_place_set_dense(&table, NULL);
     } else {
-        int64_t stride;
+        int64_t stride, row = 1;
         OPF_TRY(opf_plan_place(planner, node->inputs[0], &table, error));
-        if (!opf_place_linear(&table, 1, table.rank - 1, &stride) || (stride != 1 && stride != 0))
+        for (int32_t i = 1; i < table.rank; i++)
+            row *= table.dims[i];
+        if (row > 1 && (!opf_place_linear(&table, 1, table.rank - 1, &stride) || stride != 1))
             return OPF_OK;
         g->table_ref = opf_place_ref(&table);
     }

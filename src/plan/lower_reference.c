@@ -27,27 +27,44 @@ static opf_view view_of(const opf_run_env *env, const opf_place *place)
     return view;
 }
 
-enum { MAX_VIEWS = 64 };
+enum { VIEWS = 32 }; /* of one call that fit the stack */
+
+static opf_status call_reference(const opf_run_env *env, const reference_call *c, opf_view *views, opf_error *error)
+{
+    for (uint32_t k = 0; k < c->n_in; k++)
+        views[k] = view_of(env, &c->in[k]);
+    for (uint32_t k = 0; k < c->n_out; k++)
+        views[c->n_in + k] = view_of(env, &c->out[k]);
+    opf_call call = {.node    = c->node,
+                     .attrs   = c->attrs,
+                     .n_attrs = c->n_attrs,
+                     .in      = views,
+                     .n_in    = c->n_in,
+                     .out     = views + c->n_in,
+                     .n_out   = c->n_out,
+                     .heap    = env->heap};
+    return c->op->reference(&call, error);
+}
 
 static opf_status run_reference(const opf_run_env *env, const void *args, opf_error *error)
 {
-    const reference_args *r = args;
-    for (uint32_t i = 0; i < r->n; i++) {
-        const reference_call *c = &r->calls[i];
-        opf_view              in[MAX_VIEWS], out[MAX_VIEWS];
-        for (uint32_t k = 0; k < c->n_in; k++)
-            in[k] = view_of(env, &c->in[k]);
-        for (uint32_t k = 0; k < c->n_out; k++)
-            out[k] = view_of(env, &c->out[k]);
-        opf_call call = {.node = c->node, .attrs = c->attrs, .n_attrs = c->n_attrs, .in = in, .n_in = c->n_in, .out = out, .n_out = c->n_out, .heap = env->heap};
-        OPF_TRY(c->op->reference(&call, error));
+    const reference_args *r      = args;
+    opf_status            status = OPF_OK;
+    for (uint32_t i = 0; i < r->n && status == OPF_OK; i++) {
+        opf_view  few[VIEWS], *views = few;
+        size_t    n = (size_t)r->calls[i].n_in + r->calls[i].n_out;
+        if (n > VIEWS)
+            views = opf_heap_alloc(env->heap, n * sizeof *views);
+        OPF_OOM_IF(error, views == NULL);
+        status = call_reference(env, &r->calls[i], views, error);
+        if (views != few)
+            opf_heap_free(env->heap, views, n * sizeof *views);
     }
-    return OPF_OK;
+    return status;
 }
 
 static opf_status add_call(opf_planner *planner, reference_args *r, const reference_call *call, opf_error *error)
 {
-    OPF_FAIL_IF(error, call->n_in > MAX_VIEWS || call->n_out > MAX_VIEWS, OPF_UNSUPPORTED, "more than %d operands", MAX_VIEWS);
     OPF_FAIL_IF(error, call->op->reference == NULL, OPF_UNSUPPORTED, "operator %s has no kernel", call->op->name);
     r->calls[r->n]     = *call;
     r->calls[r->n].in  = OPF_NEW(planner->arena, opf_place, call->n_in);

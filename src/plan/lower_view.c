@@ -95,7 +95,8 @@ static void view_slice(opf_planner *planner, const opf_node *node, const opf_pla
         view.dims[axis] = out->dims[axis].n;
         if (view.dims[axis] > 0)
             view.offset += start * x->strides[axis];
-        view.strides[axis] = x->strides[axis] * step;
+        if (view.dims[axis] > 1) /* then the step is shorter than the axis */
+            view.strides[axis] = x->strides[axis] * step;
     }
     planner->places[node->outputs[0]] = view;
 }

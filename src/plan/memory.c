@@ -10,28 +10,25 @@ static size_t round_up(size_t bytes)
     return (bytes + OPF_ALIGNMENT - 1) & ~(size_t)(OPF_ALIGNMENT - 1);
 }
 
-/* Keeps `shares` only where the old buffer dies in the very step that writes the new one; the chain's root then lives
-   as long as its last member. */
-static void join_in_place(opf_plan *plan, uint32_t *root)
+/* A buffer takes over the first of its candidates that dies in the very step that writes it. The memory of a chain is
+   that of its root, which lives as long as the last member; holder[root] is the member whose data lies there. */
+static void join_in_place(opf_plan *plan, uint32_t *root, uint32_t *holder)
 {
     for (uint32_t b = 1; b < plan->n_buffers; b++) {
         opf_buffer *buffer = &plan->buffers[b];
-        root[b]            = b;
-        if (buffer->shares == 0)
-            continue;
-        const opf_buffer *source = &plan->buffers[buffer->shares];
-        if (source->last != buffer->first || source->first > source->last) {
-            buffer->shares = 0;
-            continue;
+        root[b] = holder[b] = b;
+        for (int32_t i = 0; i < OPF_SHARES && root[b] == b; i++) {
+            uint32_t source = buffer->shares[i];
+            if (source == 0 || source >= b) /* made later: its root is not known yet */
+                continue;
+            opf_buffer *base = &plan->buffers[root[source]];
+            if (holder[root[source]] != source || plan->buffers[source].first >= buffer->first || base->last != buffer->first ||
+                base->bytes < buffer->bytes)
+                continue;
+            root[b]         = root[source];
+            holder[root[b]] = b;
+            base->last      = buffer->last;
         }
-        /* Sources are made before what shares them: their root is known. One buffer is taken over once. */
-        opf_buffer *base = &plan->buffers[root[buffer->shares]];
-        if (base->last != buffer->first || base->bytes < buffer->bytes) {
-            buffer->shares = 0;
-            continue;
-        }
-        root[b]    = root[buffer->shares];
-        base->last = buffer->last;
     }
 }
 
@@ -44,10 +41,11 @@ opf_status opf_plan_memory(opf_planner *planner, opf_error *error)
 {
     opf_plan *plan   = planner->plan;
     uint32_t *root   = OPF_NEW(planner->arena, uint32_t, plan->n_buffers);
+    uint32_t *holder = OPF_NEW(planner->arena, uint32_t, plan->n_buffers);
     uint32_t *sorted = OPF_NEW(planner->arena, uint32_t, plan->n_buffers);
     uint32_t *placed = OPF_NEW(planner->arena, uint32_t, plan->n_buffers);
-    OPF_OOM_IF(error, root == NULL || sorted == NULL || placed == NULL);
-    join_in_place(plan, root);
+    OPF_OOM_IF(error, root == NULL || holder == NULL || sorted == NULL || placed == NULL);
+    join_in_place(plan, root, holder);
     uint32_t n = 0, n_placed = 0;
     for (uint32_t b = 1; b < plan->n_buffers; b++) {
         const opf_buffer *buffer = &plan->buffers[b];

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/planner.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void opf_place_set_dense(opf_place *place, const int32_t *order)
 {
-    int64_t stride = 1;
+    uint64_t stride = 1; /* may wrap beside a dimension of 0 */
     for (int32_t i = place->rank; i-- > 0;) {
         int32_t axis         = order != NULL ? order[i] : i;
-        place->strides[axis] = stride;
-        stride *= place->dims[axis] == 0 ? 1 : place->dims[axis];
+        place->strides[axis] = (int64_t)stride;
+        stride *= place->dims[axis] == 0 ? 1 : (uint64_t)place->dims[axis];
     }
 }
 
 bool opf_place_is_row_major(const opf_place *place)
 {
     int64_t stride = 1;
+    if (opf_place_elements(place) == 0)
+        return true;
     for (int32_t i = place->rank; i-- > 0;) {
-        if (place->dims[i] == 0)
-            return true;
         if (place->dims[i] != 1 && place->strides[i] != stride)
             return false;
         stride *= place->dims[i];
@@ -37,11 +38,15 @@ size_t opf_place_elements(const opf_place *place)
 void opf_place_order(const opf_place *place, int32_t *order)
 {
     for (int32_t i = 0; i < place->rank; i++) {
-        int32_t at = i; /* insertion sort, stable: equal strides (axes of size 1) keep their order */
-        while (at > 0 && place->strides[order[at - 1]] < place->strides[i] && place->dims[order[at - 1]] != 1 && place->dims[i] != 1) {
-            order[at] = order[at - 1];
-            at--;
+        int32_t at = i; /* insertion sort, stable; axes of size 1 have no say and no effect */
+        for (int32_t k = i; k-- > 0 && place->dims[i] != 1;) {
+            if (place->dims[order[k]] == 1)
+                continue;
+            if (llabs(place->strides[order[k]]) >= llabs(place->strides[i]))
+                break;
+            at = k;
         }
+        memmove(&order[at + 1], &order[at], (size_t)(i - at) * sizeof *order);
         order[at] = i;
     }
 }

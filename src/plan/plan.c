@@ -46,13 +46,17 @@ void opf_plan_writes(opf_planner *planner, const opf_place *place)
 void opf_plan_may_share(opf_planner *planner, const opf_place *dst, const opf_place *src)
 {
     opf_buffer *to = &planner->plan->buffers[dst->buffer], *from = &planner->plan->buffers[src->buffer];
-    if (dst->buffer == src->buffer || to->kind != OPF_BUFFER_ARENA || from->kind != OPF_BUFFER_ARENA || to->shares != 0 ||
+    if (dst->buffer == src->buffer || to->kind != OPF_BUFFER_ARENA || from->kind != OPF_BUFFER_ARENA ||
         dst->offset != src->offset || dst->rank != src->rank || to->bytes > from->bytes)
         return;
     for (int32_t i = 0; i < dst->rank; i++)
         if (dst->dims[i] != src->dims[i] || (dst->dims[i] != 1 && dst->strides[i] != src->strides[i]))
             return;
-    to->shares = src->buffer; /* memory.c keeps it only if src dies here */
+    for (int32_t i = 0; i < OPF_SHARES; i++) /* memory.c takes the first that dies here */
+        if (to->shares[i] == 0) {
+            to->shares[i] = src->buffer;
+            return;
+        }
 }
 
 /* ---- which nodes have work to do ---- */
@@ -104,14 +108,40 @@ static const opf_lower_fn lowerings[] = {opf_lower_view,   opf_lower_conv,      
                                          opf_lower_pool,   opf_lower_reduce,      opf_lower_concat, opf_lower_gather,
                                          opf_lower_batch_norm, opf_lower_elementwise, opf_lower_reference};
 
+/* Computes numbers, and all of them into results without elements. */
+static bool is_empty(const opf_planner *planner, const opf_node *node)
+{
+    if (node->op == NULL || (node->op->traits & (OPF_CONTRACTION | OPF_ELEMENTWISE | OPF_NORMALIZATION)) == 0)
+        return false;
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        size_t count = 0;
+        if (node->outputs[o] != 0 && (!opf_info_count(&planner->infos[node->outputs[o]], &count) || count != 0))
+            return false;
+    }
+    return true;
+}
+
+static opf_status lower_empty(opf_planner *planner, const opf_node *node, opf_error *error)
+{
+    opf_place place;
+    for (uint32_t o = 0; o < node->n_outputs; o++)
+        if (node->outputs[o] != 0)
+            OPF_TRY(opf_plan_alloc(planner, node->outputs[o], NULL, &place, error));
+    return OPF_OK;
+}
+
 static opf_status lower_node(opf_planner *planner, opf_node_id id, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
     planner->node        = id;
     bool       done      = false;
     opf_status status    = OPF_OK;
-    if (planner->options->reference)
+    if (planner->options->reference) {
         status = opf_lower_reference(planner, id, &done, error);
+    } else if (is_empty(planner, node)) {
+        status = lower_empty(planner, node, error);
+        done   = true;
+    }
     for (size_t i = 0; status == OPF_OK && !done && i < sizeof lowerings / sizeof *lowerings; i++)
         status = lowerings[i](planner, id, &done, error);
     if (status != OPF_OK)
@@ -172,9 +202,21 @@ static bool is_numeric(const opf_info *info)
     return info->type != OPF_TYPE_NONE && opf_info_count(info, &count);
 }
 
+/* Views make no buffers, but what reads them walks all their elements: the limit holds for every value. */
+static opf_status check_size(const opf_limits *limits, const opf_node *node, const opf_value *value, const opf_info *info, opf_error *error)
+{
+    size_t count, bytes;
+    if (!opf_info_count(info, &count) || opf_type_bits(info->type) == 0)
+        return OPF_OK;
+    OPF_FAIL_IF(error, !opf_type_bytes(info->type, count, &bytes) || bytes > (uint64_t)limits->tensor_bytes, OPF_LIMIT,
+                "%s (%s): %s has %zu elements of %s, more than the limit tensor-bytes", node->name, node->op_type, value->name, count,
+                opf_type_name(info->type));
+    return OPF_OK;
+}
+
 /* Infers node by node with numbers; a shape that stays unknown depends on data. */
-static opf_status specialise(opf_plan *plan, const opf_graph *graph, const opf_info *inputs, const opf_node_id *order, uint32_t n,
-                             opf_info *infos, opf_error *error)
+static opf_status specialise(opf_plan *plan, const opf_graph *graph, const opf_info *inputs, const opf_limits *limits,
+                             const opf_node_id *order, uint32_t n, opf_info *infos, opf_error *error)
 {
     opf_arena *arena = &plan->arena_;
     opf_dims  *dims  = opf_dims_create(arena);
@@ -199,6 +241,7 @@ static opf_status specialise(opf_plan *plan, const opf_graph *graph, const opf_i
             if (node->outputs[o] == 0)
                 continue;
             infos[node->outputs[o]] = out[o];
+            OPF_TRY(check_size(limits, node, opf_graph_value(graph, node->outputs[o]), &out[o], error));
             if (!is_numeric(&out[o]) && !plan->needs_data) {
                 plan->needs_data = true;
                 plan->why_not    = opf_arena_printf(arena, "the shape of %s, which %s (%s) makes, depends on data",
@@ -222,7 +265,7 @@ static opf_status create(opf_plan *plan, const opf_graph *graph, const opf_info 
     uint32_t     n;
     bool        *needed;
     OPF_TRY(opf_graph_sort(graph, arena, &order, &n, error));
-    OPF_TRY(specialise(plan, graph, inputs, order, n, planner.infos, error));
+    OPF_TRY(specialise(plan, graph, inputs, options->limits, order, n, planner.infos, error));
     plan->infos = planner.infos;
     for (uint32_t k = 0; k < n; k++)
         if (opf_graph_node(graph, order[k])->n_bodies != 0 && !plan->needs_data) {

@@ -17,6 +17,8 @@
 
 typedef enum opf_buffer_kind { OPF_BUFFER_NONE = 0, OPF_BUFFER_ARENA, OPF_BUFFER_CONST, OPF_BUFFER_INPUT, OPF_BUFFER_OUTPUT } opf_buffer_kind;
 
+enum { OPF_SHARES = 3 };
+
 typedef struct opf_buffer {
     opf_buffer_kind kind;
     uint32_t        index; /* of the graph's input or output */
@@ -24,7 +26,7 @@ typedef struct opf_buffer {
     const void     *data;   /* CONST */
     size_t          offset; /* ARENA: bytes from its start */
     uint32_t        first, last; /* steps that write and read it; first > last: never used */
-    uint32_t        shares; /* ARENA: the buffer whose memory this one takes over in place; 0: none */
+    uint32_t        shares[OPF_SHARES]; /* ARENA: buffers whose memory this one may take over in place, the best first; 0: none */
 } opf_buffer;
 
 typedef struct opf_place {

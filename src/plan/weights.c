@@ -4,6 +4,7 @@
 #include "base/map.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -51,9 +52,12 @@ void opf_weights_destroy(opf_weights **weights)
     *weights = NULL;
 }
 
-size_t opf_weights_bytes(const opf_weights *weights)
+size_t opf_weights_bytes(opf_weights *weights)
 {
-    return weights->bytes;
+    (void)pthread_mutex_lock(&weights->lock);
+    size_t bytes = weights->bytes;
+    (void)pthread_mutex_unlock(&weights->lock);
+    return bytes;
 }
 
 /* Whole pages of a mapped weight that was packed: the kernel reads them again from the file if they are ever needed. */
@@ -72,13 +76,15 @@ static void give_back(void *user, const opf_const *leaf)
 /* Under the lock. */
 static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_weight_format *format)
 {
-    const char *key = opf_arena_printf(&w->arena, "%u %s %lld %lld %lld %lld", c->id, format->name, (long long)format->numbers[0],
-                                       (long long)format->numbers[1], (long long)format->numbers[2], (long long)format->numbers[3]);
-    uint32_t    i;
+    char     wanted[128]; /* a look-up allocates nothing */
+    uint32_t i;
+    (void)snprintf(wanted, sizeof wanted, "%u %s %lld %lld %lld %lld", c->id, format->name, (long long)format->numbers[0],
+                   (long long)format->numbers[1], (long long)format->numbers[2], (long long)format->numbers[3]);
+    if (opf_map_get(&w->index, wanted, &i))
+        return w->list[i].data;
+    const char *key = opf_arena_copy_string(&w->arena, wanted, strlen(wanted));
     if (key == NULL)
         return NULL;
-    if (opf_map_get(&w->index, key, &i))
-        return w->list[i].data;
     packed item = {.data = opf_heap_alloc(w->heap, format->bytes), .bytes = format->bytes};
     if (item.data == NULL)
         return NULL;
@@ -118,7 +124,10 @@ static void build_plain(const opf_const *c, const int64_t *numbers, void *dst, v
 
 const void *opf_weights_plain(opf_weights *weights, const opf_const *c)
 {
-    size_t size = opf_type_size(c->type);
+    static const uint64_t nothing = 0;
+    size_t                size    = opf_type_size(c->type);
+    if (c->count == 0)
+        return &nothing;
     if (c->kind == OPF_CONST_BYTES && (uintptr_t)c->data % (size == 0 ? 1 : size) == 0)
         return c->data;
     opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .build = build_plain};

@@ -12,7 +12,7 @@ typedef struct opf_weights opf_weights;
 
 opf_weights *opf_weights_create(opf_heap *heap); /* NULL when memory is out */
 void opf_weights_destroy(opf_weights **weights);
-size_t opf_weights_bytes(const opf_weights *weights); /* packed so far */
+size_t opf_weights_bytes(opf_weights *weights); /* packed so far */
 
 /* What a format needs besides the constant. */
 typedef struct opf_weight_format {

@@ -11,8 +11,8 @@ enum { MAX_CONSTANT_BYTES = 4096 };
 
 typedef struct id_set {
     const opf_graph *graph;
-    uint32_t        *ids; /* 0: free */
-    uint32_t         mask;
+    uint32_t *ids; /* 0: free */
+    uint32_t mask;
     bool (*equal)(const opf_graph *graph, uint32_t a, uint32_t b);
 } id_set;
 
@@ -23,7 +23,7 @@ static bool id_set_init(id_set *set, opf_arena *scratch, uint32_t n)
         capacity *= 2;
     if (capacity > UINT32_MAX / 2)
         return false;
-    set->ids  = OPF_NEW(scratch, uint32_t, capacity);
+    set->ids = OPF_NEW(scratch, uint32_t, capacity);
     set->mask = (uint32_t)capacity - 1;
     return set->ids != NULL;
 }
@@ -48,14 +48,16 @@ static uint32_t mix(uint32_t hash, uint32_t word)
 
 static bool is_small(const opf_const *c)
 {
-    return (c->kind == OPF_CONST_BYTES || c->kind == OPF_CONST_SPLAT) && c->type != OPF_STRING && c->bytes <= MAX_CONSTANT_BYTES;
+    return (c->kind == OPF_CONST_BYTES || c->kind == OPF_CONST_SPLAT) && c->type != OPF_STRING &&
+           c->bytes <= MAX_CONSTANT_BYTES;
 }
 
 static bool same_constant(const opf_const *a, const opf_const *b)
 {
     if (a == b)
         return true;
-    if (a->type != b->type || a->rank != b->rank || a->kind != b->kind || a->count != b->count || a->bytes != b->bytes || !is_small(a))
+    if (a->type != b->type || a->rank != b->rank || a->kind != b->kind || a->count != b->count ||
+        a->bytes != b->bytes || !is_small(a))
         return false;
     for (int32_t i = 0; i < a->rank; i++)
         if (a->dims[i] != b->dims[i])
@@ -74,10 +76,10 @@ static opf_status merge_constants(opf_graph *graph, opf_arena *scratch, bool *ch
     OPF_OOM_IF(error, !id_set_init(&set, scratch, graph->n_values));
     for (opf_value_id id = 1; id < graph->n_values; id++) {
         const opf_value *value = opf_graph_value(graph, id);
-        const opf_const *c     = value->constant;
+        const opf_const *c = value->constant;
         if (c == NULL || value->is_input || value->n_uses == 0 || !is_small(c) || opf_graph_is_output(graph, id))
             continue;
-        const uint32_t     hash = opf_hash_bytes(c->data, c->bytes, (uint32_t)c->type * 31u + (uint32_t)c->rank);
+        const uint32_t hash = opf_hash_bytes(c->data, c->bytes, (uint32_t)c->type * 31u + (uint32_t)c->rank);
         const opf_value_id kept = id_set_find(&set, id, hash);
         if (kept == id)
             continue;
@@ -94,15 +96,23 @@ static bool same_attr(const opf_attr *a, const opf_attr *b)
     if (a->type != b->type || a->n != b->n)
         return false;
     switch (a->type) {
-    case OPF_ATTR_NONE: return true;
-    case OPF_ATTR_INT: return a->i == b->i;
-    case OPF_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-    case OPF_ATTR_STRING: return a->n == 0 || memcmp(a->s, b->s, a->n) == 0;
-    case OPF_ATTR_INTS: return a->n == 0 || memcmp(a->ints, b->ints, a->n * sizeof *a->ints) == 0;
-    case OPF_ATTR_FLOATS: return a->n == 0 || memcmp(a->floats, b->floats, a->n * sizeof *a->floats) == 0;
-    case OPF_ATTR_TENSOR: return a->tensor != NULL && b->tensor != NULL && same_constant(a->tensor, b->tensor);
+    case OPF_ATTR_NONE:
+        return true;
+    case OPF_ATTR_INT:
+        return a->i == b->i;
+    case OPF_ATTR_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case OPF_ATTR_STRING:
+        return a->n == 0 || memcmp(a->s, b->s, a->n) == 0;
+    case OPF_ATTR_INTS:
+        return a->n == 0 || memcmp(a->ints, b->ints, a->n * sizeof *a->ints) == 0;
+    case OPF_ATTR_FLOATS:
+        return a->n == 0 || memcmp(a->floats, b->floats, a->n * sizeof *a->floats) == 0;
+    case OPF_ATTR_TENSOR:
+        return a->tensor != NULL && b->tensor != NULL && same_constant(a->tensor, b->tensor);
     case OPF_ATTR_STRINGS:
-    case OPF_ATTR_GRAPH: return false;
+    case OPF_ATTR_GRAPH:
+        return false;
     }
     return false;
 }
@@ -145,7 +155,7 @@ static uint32_t hash_node(const opf_node *node)
     uint32_t attrs = 0; /* a sum: their order means nothing */
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         const opf_attr *attr = &node->attrs[i];
-        uint32_t        h    = opf_hash_bytes(attr->name, strlen(attr->name), attr->n);
+        uint32_t h = opf_hash_bytes(attr->name, strlen(attr->name), attr->n);
         if (attr->type == OPF_ATTR_INTS && attr->n != 0)
             h = opf_hash_bytes(attr->ints, attr->n * sizeof *attr->ints, h);
         attrs += mix(h, (uint32_t)attr->i);
@@ -157,7 +167,8 @@ static uint32_t hash_node(const opf_node *node)
 static bool may_merge(const opf_graph *graph, const opf_node *kept, const opf_node *node)
 {
     for (uint32_t o = 0; o < node->n_outputs; o++)
-        if (node->outputs[o] != 0 && opf_graph_is_output(graph, node->outputs[o]) && opf_graph_is_output(graph, kept->outputs[o]))
+        if (node->outputs[o] != 0 && opf_graph_is_output(graph, node->outputs[o]) &&
+            opf_graph_is_output(graph, kept->outputs[o]))
             return false;
     return true;
 }
@@ -179,8 +190,8 @@ static opf_status merge_node(opf_graph *graph, opf_node_id kept, opf_node_id id,
 static opf_status merge_nodes(opf_graph *graph, opf_arena *scratch, bool *changed, opf_error *error)
 {
     opf_node_id *order = NULL;
-    uint32_t     n     = 0;
-    id_set       set   = {.graph = graph, .equal = same_node};
+    uint32_t n = 0;
+    id_set set = {.graph = graph, .equal = same_node};
     OPF_TRY(opf_graph_sort(graph, scratch, &order, &n, error));
     OPF_OOM_IF(error, !id_set_init(&set, scratch, n));
     for (uint32_t i = 0; i < n; i++) {

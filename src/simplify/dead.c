@@ -13,9 +13,9 @@ opf_status opf_remove_dead(opf_graph *graph, bool *changed, opf_error *error)
 {
     opf_arena scratch;
     opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order  = NULL;
-    uint32_t     n      = 0;
-    opf_status   status = opf_graph_sort(graph, &scratch, &order, &n, error);
+    opf_node_id *order = NULL;
+    uint32_t n = 0;
+    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
     for (uint32_t i = n; status == OPF_OK && i-- > 0;) {
         if (is_read(graph, opf_graph_node(graph, order[i])))
             continue;

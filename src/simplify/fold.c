@@ -18,10 +18,10 @@ enum { SCRATCH_BYTES = 1 << 20 };
 
 typedef struct folding {
     opf_graph *graph;
-    opf_heap  *heap;
-    opf_arena  scratch; /* tensors and views of the node at hand */
-    size_t     scratch_used;
-    int64_t    budget; /* bytes that constants may still grow by */
+    opf_heap *heap;
+    opf_arena scratch; /* tensors and views of the node at hand */
+    size_t scratch_used;
+    int64_t budget; /* bytes that constants may still grow by */
 } folding;
 
 static bool is_known_shape(const opf_info *info)
@@ -39,9 +39,9 @@ static void get_dims(const opf_info *info, int64_t *dims)
 /* The node goes; its outputs stay, under their names, as constants. */
 static void become_constants(opf_graph *graph, opf_node_id id, const opf_const *const *constants)
 {
-    const opf_node     *node    = opf_graph_node(graph, id);
+    const opf_node *node = opf_graph_node(graph, id);
     const opf_value_id *outputs = node->outputs;
-    const uint32_t      n       = node->n_outputs;
+    const uint32_t n = node->n_outputs;
     opf_graph_remove_node(graph, id);
     for (uint32_t o = 0; o < n; o++)
         if (outputs[o] != 0)
@@ -53,8 +53,8 @@ static void become_constants(opf_graph *graph, opf_node_id id, const opf_const *
 static bool is_known(const opf_info *info)
 {
     size_t count = 0;
-    if (info->n_values < 0 || !is_known_shape(info) || !opf_info_count(info, &count) || count != (size_t)info->n_values ||
-        !opf_types_have(OPF_TYPES_INT | OPF_TYPES_BOOL, info->type))
+    if (info->n_values < 0 || !is_known_shape(info) || !opf_info_count(info, &count) ||
+        count != (size_t)info->n_values || !opf_types_have(OPF_TYPES_INT | OPF_TYPES_BOOL, info->type))
         return false;
     for (int32_t i = 0; i < info->n_values; i++)
         if (!opf_dim_is_number(info->values[i]))
@@ -79,8 +79,8 @@ static const opf_const *known_constant(opf_graph *graph, const opf_info *info)
 
 static opf_status fold_known(folding *fold, opf_node_id id, bool *done, opf_error *error)
 {
-    opf_graph      *graph = fold->graph;
-    const opf_node *node  = opf_graph_node(graph, id);
+    opf_graph *graph = fold->graph;
+    const opf_node *node = opf_graph_node(graph, id);
     if (node->n_outputs == 0 || (node->op->traits & OPF_RANDOM) != 0)
         return OPF_OK;
     for (uint32_t o = 0; o < node->n_outputs; o++)
@@ -102,7 +102,7 @@ static opf_status fold_known(folding *fold, opf_node_id id, bool *done, opf_erro
 static const opf_const *transpose_recipe(opf_const_pool *pool, const opf_node *node, const opf_const *a)
 {
     const opf_attr *perm = opf_node_attr(node, "perm");
-    int32_t         axes[OPF_MAX_RANK];
+    int32_t axes[OPF_MAX_RANK];
     if (perm != NULL && perm->n != (uint32_t)a->rank)
         return NULL;
     for (int32_t i = 0; i < a->rank; i++) {
@@ -117,7 +117,7 @@ static const opf_const *transpose_recipe(opf_const_pool *pool, const opf_node *n
 static const opf_const *concat_recipe(opf_graph *graph, const opf_node *node, const opf_info *out)
 {
     const opf_const **parts = OPF_NEW(graph->arena, const opf_const *, node->n_own_inputs);
-    int64_t           axis  = opf_node_int(node, "axis", 0);
+    int64_t axis = opf_node_int(node, "axis", 0);
     if (axis < 0)
         axis += out->rank;
     if (parts == NULL || axis < 0 || axis >= out->rank)
@@ -129,7 +129,8 @@ static const opf_const *concat_recipe(opf_graph *graph, const opf_node *node, co
 
 static bool reshapes(const opf_op *op)
 {
-    return op == &opf_op_Reshape || op == &opf_op_Squeeze || op == &opf_op_Unsqueeze || op == &opf_op_Flatten || op == &opf_op_Identity;
+    return op == &opf_op_Reshape || op == &opf_op_Squeeze || op == &opf_op_Unsqueeze || op == &opf_op_Flatten ||
+           op == &opf_op_Identity;
 }
 
 /* The constant that the node makes without touching the data; NULL when there is none (or no memory: the reference
@@ -137,16 +138,18 @@ static bool reshapes(const opf_op *op)
 static const opf_const *make_recipe(opf_graph *graph, const opf_node *node)
 {
     const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
-    size_t          count = 0, bytes = 0;
-    int64_t         dims[OPF_MAX_RANK];
-    if (!is_known_shape(out) || !opf_info_count(out, &count) || !opf_type_bytes(out->type, count, &bytes) || bytes <= RECIPE_BYTES ||
-        opf_type_size(out->type) == 0)
+    size_t count = 0, bytes = 0;
+    int64_t dims[OPF_MAX_RANK];
+    if (!is_known_shape(out) || !opf_info_count(out, &count) || !opf_type_bytes(out->type, count, &bytes) ||
+        bytes <= RECIPE_BYTES || opf_type_size(out->type) == 0)
         return NULL;
     get_dims(out, dims);
     if (node->op == &opf_op_ConstantOfShape) {
-        static const float zero  = 0.0f;
-        const opf_attr    *value = opf_node_attr(node, "value");
-        const void        *data  = value == NULL ? &zero : value->tensor != NULL && value->tensor->count == 1 ? value->tensor->data : NULL;
+        static const float zero = 0.0f;
+        const opf_attr *value = opf_node_attr(node, "value");
+        const void *data = value == NULL                                        ? &zero
+                           : value->tensor != NULL && value->tensor->count == 1 ? value->tensor->data
+                                                                                : NULL;
         return data != NULL ? opf_const_splat(graph->consts, out->type, out->rank, dims, data) : NULL;
     }
     const opf_const *a = opf_graph_value(graph, opf_simplify_input(node, 0))->constant;
@@ -160,7 +163,8 @@ static const opf_const *make_recipe(opf_graph *graph, const opf_node *node)
         return transpose_recipe(graph->consts, node, a);
     if (node->op == &opf_op_Concat)
         return concat_recipe(graph, node, out);
-    if (node->op == &opf_op_Cast && opf_types_have(OPF_TYPES_FLOAT, a->type) && opf_types_have(OPF_TYPES_FLOAT, out->type))
+    if (node->op == &opf_op_Cast && opf_types_have(OPF_TYPES_FLOAT, a->type) &&
+        opf_types_have(OPF_TYPES_FLOAT, out->type))
         return opf_const_cast(graph->consts, a, out->type);
     return NULL;
 }
@@ -169,7 +173,8 @@ static const opf_const *make_recipe(opf_graph *graph, const opf_node *node)
 
 static bool is_foldable(const opf_graph *graph, const opf_node *node)
 {
-    if (node->op->reference == NULL || (node->op->traits & OPF_RANDOM) != 0 || node->n_outputs == 0 || node->outputs[0] == 0)
+    if (node->op->reference == NULL || (node->op->traits & OPF_RANDOM) != 0 || node->n_outputs == 0 ||
+        node->outputs[0] == 0)
         return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] != 0 && opf_graph_value(graph, node->inputs[i])->constant == NULL)
@@ -177,8 +182,8 @@ static bool is_foldable(const opf_graph *graph, const opf_node *node)
     return true;
 }
 
-/* Whether the results fit the budget, and a contraction ends soon. For a matrix product the square root of the product of
-   the three element counts is the number of multiply-adds. */
+/* Whether the results fit the budget, and a contraction ends soon. For a matrix product the square root of the product
+   of the three element counts is the number of multiply-adds. */
 static bool fits(const folding *fold, const opf_node *node, int64_t *growth, size_t *bytes)
 {
     size_t in_bytes = 0, out_bytes = 0;
@@ -220,8 +225,8 @@ static bool view_of_constant(opf_arena *scratch, const opf_const *c, opf_view *v
     if (c->kind == OPF_CONST_BYTES && size != 0 && (uintptr_t)c->data % size == 0) {
         union {
             const void *borrowed;
-            void       *data;
-        } alias     = {.borrowed = c->data}; /* reference kernels do not write their inputs */
+            void *data;
+        } alias = {.borrowed = c->data}; /* reference kernels do not write their inputs */
         view->data = alias.data;
         return true;
     }
@@ -254,26 +259,29 @@ static const opf_const *constant_of_view(opf_graph *graph, const opf_view *view)
     return data != NULL ? opf_const_bytes(graph->consts, view->type, view->rank, view->dims, data, bytes) : NULL;
 }
 
-static opf_status run_reference(folding *fold, const opf_node *node, const opf_const **constants, bool *done, opf_error *error)
+static opf_status run_reference(folding *fold, const opf_node *node, const opf_const **constants, bool *done,
+                                opf_error *error)
 {
-    const opf_graph *graph   = fold->graph;
-    opf_arena       *scratch = &fold->scratch;
-    opf_view        *in      = OPF_NEW(scratch, opf_view, node->n_inputs);
-    opf_view        *out     = OPF_NEW(scratch, opf_view, node->n_outputs);
+    const opf_graph *graph = fold->graph;
+    opf_arena *scratch = &fold->scratch;
+    opf_view *in = OPF_NEW(scratch, opf_view, node->n_inputs);
+    opf_view *out = OPF_NEW(scratch, opf_view, node->n_outputs);
     OPF_OOM_IF(error, in == NULL || out == NULL);
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        OPF_OOM_IF(error, node->inputs[i] != 0 && !view_of_constant(scratch, opf_graph_value(graph, node->inputs[i])->constant, &in[i]));
+        OPF_OOM_IF(error, node->inputs[i] != 0 &&
+                              !view_of_constant(scratch, opf_graph_value(graph, node->inputs[i])->constant, &in[i]));
     for (uint32_t o = 0; o < node->n_outputs; o++)
-        OPF_OOM_IF(error, node->outputs[o] != 0 && !view_of_output(scratch, &opf_graph_value(graph, node->outputs[o])->info, &out[o]));
-    const opf_call call = {.node    = node,
-                           .attrs   = node->attrs,
+        OPF_OOM_IF(error, node->outputs[o] != 0 &&
+                              !view_of_output(scratch, &opf_graph_value(graph, node->outputs[o])->info, &out[o]));
+    const opf_call call = {.node = node,
+                           .attrs = node->attrs,
                            .n_attrs = node->n_attrs,
-                           .in      = in,
-                           .n_in    = node->n_inputs,
-                           .out     = out,
-                           .n_out   = node->n_outputs,
-                           .heap    = fold->heap};
-    opf_error        ignored;
+                           .in = in,
+                           .n_in = node->n_inputs,
+                           .out = out,
+                           .n_out = node->n_outputs,
+                           .heap = fold->heap};
+    opf_error ignored;
     const opf_status status = node->op->reference(&call, &ignored);
     OPF_OOM_IF(error, status == OPF_OUT_OF_MEMORY);
     if (status != OPF_OK)
@@ -288,9 +296,9 @@ static opf_status run_reference(folding *fold, const opf_node *node, const opf_c
 
 static opf_status fold_constants(folding *fold, opf_node_id id, bool *done, opf_error *error)
 {
-    opf_graph      *graph  = fold->graph;
-    const opf_node *node   = opf_graph_node(graph, id);
-    int64_t         growth = 0;
+    opf_graph *graph = fold->graph;
+    const opf_node *node = opf_graph_node(graph, id);
+    int64_t growth = 0;
     if (node->op == &opf_op_Constant) {
         const opf_attr *value = opf_node_attr(node, "value");
         if (value != NULL && value->tensor != NULL) {
@@ -323,15 +331,16 @@ static opf_status fold_constants(folding *fold, opf_node_id id, bool *done, opf_
     return OPF_OK;
 }
 
-opf_status opf_fold_constants(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed, opf_error *error)
+opf_status opf_fold_constants(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed,
+                              opf_error *error)
 {
-    folding   fold = {.graph = graph, .heap = heap, .budget = limits->folding};
+    folding fold = {.graph = graph, .heap = heap, .budget = limits->folding};
     opf_arena scratch;
     opf_arena_init(&scratch, heap);
     opf_arena_init(&fold.scratch, heap);
-    opf_node_id *order  = NULL;
-    uint32_t     n      = 0;
-    opf_status   status = opf_graph_sort(graph, &scratch, &order, &n, error);
+    opf_node_id *order = NULL;
+    uint32_t n = 0;
+    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
     for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
         bool done = false;
         if (!opf_simplify_is_plain(opf_graph_node(graph, order[i])))

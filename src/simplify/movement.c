@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chains of data movement become one node that reads past the others, and the target of a Reshape becomes a constant:
- * 0 where a dimension is copied, at most one -1 where it is not a number. That ends the shape arithmetic of dynamic exports.
+ * 0 where a dimension is copied, at most one -1 where it is not a number. That ends the shape arithmetic of dynamic
+ * exports.
  */
 #include "simplify/passes.h"
 
@@ -27,7 +28,7 @@ static bool read_past(opf_graph *graph, opf_node_id id, opf_node_id inner)
 static bool get_perm(const opf_graph *graph, const opf_node *node, int64_t *perm, int32_t *rank)
 {
     const opf_attr *attr = opf_node_attr(node, "perm");
-    *rank                = opf_graph_value(graph, node->outputs[0])->info.rank;
+    *rank = opf_graph_value(graph, node->outputs[0])->info.rank;
     if (*rank < 0 || *rank > OPF_MAX_RANK || (attr != NULL && attr->n != (uint32_t)*rank))
         return false;
     for (int32_t i = 0; i < *rank; i++) {
@@ -42,8 +43,8 @@ static opf_status merge_transpose(opf_graph *graph, opf_node_id id, bool *change
 {
     const opf_node *outer = opf_graph_node(graph, id);
     const opf_node *inner = producer_of(graph, outer->inputs[0]);
-    int64_t         p[OPF_MAX_RANK], q[OPF_MAX_RANK], perm[OPF_MAX_RANK];
-    int32_t         rank = 0, inner_rank = 0;
+    int64_t p[OPF_MAX_RANK], q[OPF_MAX_RANK], perm[OPF_MAX_RANK];
+    int32_t rank = 0, inner_rank = 0;
     if (inner == NULL || inner->op != &opf_op_Transpose || !get_perm(graph, outer, p, &rank) ||
         !get_perm(graph, inner, q, &inner_rank) || rank != inner_rank)
         return OPF_OK;
@@ -61,20 +62,34 @@ static opf_status merge_transpose(opf_graph *graph, opf_node_id id, bool *change
 static int precision(opf_type type)
 {
     switch (type) {
-    case OPF_BOOL: return 1;
-    case OPF_UINT8: return 8;
-    case OPF_INT8: return 7;
-    case OPF_UINT16: return 16;
-    case OPF_INT16: return 15;
-    case OPF_UINT32: return 32;
-    case OPF_INT32: return 31;
-    case OPF_UINT64: return 64;
-    case OPF_INT64: return 63;
-    case OPF_BFLOAT16: return 8;
-    case OPF_FLOAT16: return 11;
-    case OPF_FLOAT: return 24;
-    case OPF_DOUBLE: return 53;
-    default: return 0;
+    case OPF_BOOL:
+        return 1;
+    case OPF_UINT8:
+        return 8;
+    case OPF_INT8:
+        return 7;
+    case OPF_UINT16:
+        return 16;
+    case OPF_INT16:
+        return 15;
+    case OPF_UINT32:
+        return 32;
+    case OPF_INT32:
+        return 31;
+    case OPF_UINT64:
+        return 64;
+    case OPF_INT64:
+        return 63;
+    case OPF_BFLOAT16:
+        return 8;
+    case OPF_FLOAT16:
+        return 11;
+    case OPF_FLOAT:
+        return 24;
+    case OPF_DOUBLE:
+        return 53;
+    default:
+        return 0;
     }
 }
 
@@ -96,7 +111,7 @@ static opf_status merge_cast(opf_graph *graph, opf_node_id id, bool *changed, op
     if (inner == NULL || inner->op != &opf_op_Cast)
         return OPF_OK;
     const opf_type from = opf_graph_value(graph, inner->inputs[0])->info.type;
-    const opf_type mid  = opf_graph_value(graph, outer->inputs[0])->info.type;
+    const opf_type mid = opf_graph_value(graph, outer->inputs[0])->info.type;
     if (!is_lossless(from, mid))
         return OPF_OK;
     OPF_OOM_IF(error, !read_past(graph, id, opf_graph_value(graph, outer->inputs[0])->producer));
@@ -108,7 +123,8 @@ static opf_status merge_cast(opf_graph *graph, opf_node_id id, bool *changed, op
 
 static bool is_reshape(const opf_node *node)
 {
-    return node->op == &opf_op_Reshape || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze || node->op == &opf_op_Flatten;
+    return node->op == &opf_op_Reshape || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze ||
+           node->op == &opf_op_Flatten;
 }
 
 /* The constant target that takes a tensor of shape `in` to shape `out`: false if two dimensions would be -1, or one is
@@ -126,7 +142,7 @@ static bool constant_target(const opf_info *in, const opf_info *out, int64_t *ta
             target[i] = 0;
         } else if (!inferred && !opf_dim_is_number(d)) {
             target[i] = -1;
-            inferred  = true;
+            inferred = true;
         } else {
             return false;
         }
@@ -135,11 +151,12 @@ static bool constant_target(const opf_info *in, const opf_info *out, int64_t *ta
 }
 
 /* Turns `id` into Reshape(x, constant), where x may be further up; false: nothing done. */
-static opf_status set_target(opf_graph *graph, opf_node_id id, opf_value_id x, opf_node_id inner, bool *done, opf_error *error)
+static opf_status set_target(opf_graph *graph, opf_node_id id, opf_value_id x, opf_node_id inner, bool *done,
+                             opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
-    const opf_info *out  = &opf_graph_value(graph, node->outputs[0])->info;
-    int64_t         target[OPF_MAX_RANK];
+    const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
+    int64_t target[OPF_MAX_RANK];
     if (!constant_target(&opf_graph_value(graph, x)->info, out, target))
         return OPF_OK;
     const opf_value_id shape = opf_graph_add_constant(graph, NULL, opf_const_ints(graph->consts, target, out->rank));
@@ -149,20 +166,21 @@ static opf_status set_target(opf_graph *graph, opf_node_id id, opf_value_id x, o
         OPF_OOM_IF(error, !opf_graph_set_input(graph, id, 1, shape));
     else
         OPF_OOM_IF(error, !opf_graph_append_input(graph, id, shape));
-    changed->op      = &opf_op_Reshape;
+    changed->op = &opf_op_Reshape;
     changed->op_type = opf_op_Reshape.name;
     changed->n_attrs = 0;
-    *done            = true;
+    *done = true;
     return OPF_OK;
 }
 
 static opf_status merge_reshape(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
 {
-    const opf_node *node  = opf_graph_node(graph, id);
+    const opf_node *node = opf_graph_node(graph, id);
     const opf_node *inner = producer_of(graph, node->inputs[0]);
-    bool            done  = false;
+    bool done = false;
     if (inner != NULL && is_reshape(inner) && inner->inputs[0] != 0)
-        OPF_TRY(set_target(graph, id, inner->inputs[0], opf_graph_value(graph, node->inputs[0])->producer, &done, error));
+        OPF_TRY(
+            set_target(graph, id, inner->inputs[0], opf_graph_value(graph, node->inputs[0])->producer, &done, error));
     if (!done && node->op == &opf_op_Reshape && opf_graph_value(graph, opf_simplify_input(node, 1))->constant == NULL)
         OPF_TRY(set_target(graph, id, node->inputs[0], 0, &done, error));
     *changed |= done;
@@ -173,12 +191,13 @@ opf_status opf_merge_movement(opf_graph *graph, bool *changed, opf_error *error)
 {
     opf_arena scratch;
     opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order  = NULL;
-    uint32_t     n      = 0;
-    opf_status   status = opf_graph_sort(graph, &scratch, &order, &n, error);
+    opf_node_id *order = NULL;
+    uint32_t n = 0;
+    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
     for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
         const opf_node *node = opf_graph_node(graph, order[i]);
-        if (!opf_simplify_is_plain(node) || node->n_own_inputs == 0 || node->inputs[0] == 0 || node->n_outputs == 0 || node->outputs[0] == 0)
+        if (!opf_simplify_is_plain(node) || node->n_own_inputs == 0 || node->inputs[0] == 0 || node->n_outputs == 0 ||
+            node->outputs[0] == 0)
             continue;
         if (node->op == &opf_op_Transpose)
             status = merge_transpose(graph, order[i], changed, error);

@@ -44,7 +44,7 @@ static bool test_dropout(const opf_graph *graph, const opf_node *node, uint32_t 
 
 static bool test_cast(const opf_graph *graph, const opf_node *node, uint32_t *input)
 {
-    *input            = 0;
+    *input = 0;
     const opf_type in = info_of(graph, node->inputs[0])->type;
     return in != OPF_TYPE_NONE && in == info_of(graph, node->outputs[0])->type;
 }
@@ -57,9 +57,9 @@ static bool test_shape_kept(const opf_graph *graph, const opf_node *node, uint32
 
 static bool test_transpose(const opf_graph *graph, const opf_node *node, uint32_t *input)
 {
-    *input               = 0;
+    *input = 0;
     const opf_attr *perm = opf_node_attr(node, "perm");
-    const int32_t   rank = info_of(graph, node->inputs[0])->rank;
+    const int32_t rank = info_of(graph, node->inputs[0])->rank;
     if (perm == NULL)
         return rank == 0 || rank == 1;
     for (uint32_t i = 0; i < perm->n; i++)
@@ -161,7 +161,7 @@ static bool test_by_one(const opf_graph *graph, const opf_node *node, uint32_t *
 
 static const struct {
     const opf_op *op;
-    no_op_test    test;
+    no_op_test test;
 } table[] = {
     {&opf_op_Add, test_add},
     {&opf_op_Cast, test_cast},
@@ -200,12 +200,12 @@ opf_status opf_remove_no_ops(opf_graph *graph, bool *changed, opf_error *error)
 {
     opf_arena scratch;
     opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order  = NULL;
-    uint32_t     n      = 0;
-    opf_status   status = opf_graph_sort(graph, &scratch, &order, &n, error);
+    opf_node_id *order = NULL;
+    uint32_t n = 0;
+    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
     for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
-        const opf_node *node  = opf_graph_node(graph, order[i]);
-        uint32_t        input = 0;
+        const opf_node *node = opf_graph_node(graph, order[i]);
+        uint32_t input = 0;
         if (!opf_simplify_is_plain(node) || node->n_own_inputs == 0 || node->inputs[0] == 0 || node->n_outputs == 0 ||
             node->outputs[0] == 0 || !is_no_op(graph, node, &input))
             continue;

@@ -9,8 +9,8 @@
 /* A node that generic passes may look into: a known operator, no bodies, no captures, no steps. */
 static inline bool opf_simplify_is_plain(const opf_node *node)
 {
-    return opf_node_is_alive(node) && node->op != NULL && node->n_bodies == 0 && node->n_captures == 0 && node->prologue.n == 0 &&
-           node->epilogue.n == 0;
+    return opf_node_is_alive(node) && node->op != NULL && node->n_bodies == 0 && node->n_captures == 0 &&
+           node->prologue.n == 0 && node->epilogue.n == 0;
 }
 
 static inline opf_value_id opf_simplify_input(const opf_node *node, uint32_t i)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The absorbers, on graphs in textual syntax: the nodes that must come out, the fusions and the near misses reported. */
+/* The absorbers, on graphs in textual syntax: the nodes that must come out, the fusions and the near misses reported.
+ */
 #include "fuse/fuse.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -18,8 +19,9 @@
 
 /* Constants that the graphs below share. */
 #define CONSTANTS                                                                                                      \
-    "<float[4,4,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[4] b = {1,2,3,4}, float[4,1,1] k = {1,2,4,8},"      \
-    " float[4,4] m = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[4,2] v = {1,2,3,4,5,6,7,8}, float[2] bv = {1,2},"       \
+    "<float[4,4,1,1] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[4] b = {1,2,3,4}, float[4,1,1] k = "          \
+    "{1,2,4,8},"                                                                                                       \
+    " float[4,4] m = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[4,2] v = {1,2,3,4,5,6,7,8}, float[2] bv = {1,2}," \
     " float six = {6}, float zero = {0}>"
 
 static void describe(opf_text *text, const opf_graph *graph, const opf_fuse_report *report)
@@ -38,23 +40,24 @@ static void describe(opf_text *text, const opf_graph *graph, const opf_fuse_repo
     }
     for (uint32_t i = 0; i < report->n_misses; i++) {
         const opf_miss *miss = &report->misses[i];
-        opf_text_add(text, "no %s at %s: %s %s: %s\n", miss->rule, miss->start, opf_miss_code_name(miss->code), miss->node, miss->reason);
+        opf_text_add(text, "no %s at %s: %s %s: %s\n", miss->rule, miss->start, opf_miss_code_name(miss->code),
+                     miss->node, miss->reason);
     }
 }
 
 static void check(const char *interface, const char *nodes, const char *expected)
 {
-    opf_heap       heap;
-    opf_arena      arena;
-    opf_error      error = {0};
-    opf_graph     *graph = NULL;
+    opf_heap heap;
+    opf_arena arena;
+    opf_error error = {0};
+    opf_graph *graph = NULL;
     opf_heap_init(&heap, NULL, 0);
     opf_arena_init(&arena, &heap);
-    opf_dims        *dims    = opf_dims_create(&arena);
-    opf_const_pool   consts  = {.arena = &arena, .next_id = 1};
+    opf_dims *dims = opf_dims_create(&arena);
+    opf_const_pool consts = {.arena = &arena, .next_id = 1};
     opf_fuse_options options = {.stop_after = -1};
-    opf_fuse_report  report  = {.arena = &arena};
-    const char      *source  = opf_arena_printf(&arena, "g %s " CONSTANTS " { %s }", interface, nodes);
+    opf_fuse_report report = {.arena = &arena};
+    const char *source = opf_arena_printf(&arena, "g %s " CONSTANTS " { %s }", interface, nodes);
     if (opf_text_parse(source, opf_find_operator, &arena, dims, &consts, &graph, NULL, NULL, &error) != OPF_OK ||
         opf_infer_graph(graph, &error) != OPF_OK || opf_fuse(graph, &options, &report, &error) != OPF_OK ||
         opf_graph_verify(graph, &error) != OPF_OK)
@@ -78,7 +81,8 @@ static void test_conv(void **state)
           "[c] y = Conv(x, w) | Add(r, .) | Relu(.)\nconv-add-relu at c: c s a\n");
     check(IMAGE, "[c] a = Conv(x, w) [a] b1 = Relu(a) [s] y = Add(b1, r)",
           "[c] y = Conv(x, w) | Relu(.) | Add(., r)\nconv-act at c: c a\nconv-add-relu at c: c a s\n");
-    check(IMAGE, "[c] a = Conv(x, w) [a] y = Clip(a, zero, six)", "[c] y = Conv(x, w) | Clip(., zero, six)\nconv-act at c: c a\n");
+    check(IMAGE, "[c] a = Conv(x, w) [a] y = Clip(a, zero, six)",
+          "[c] y = Conv(x, w) | Clip(., zero, six)\nconv-act at c: c a\n");
     /* A diamond: the plain result has two readers, both go inside. */
     check(IMAGE, "[c] a = Conv(x, w) [s] s = Tanh(a) [m] y = Mul(a, s)",
           "[c] y = Conv(x, w) | Tanh(.) | Mul(.0, .)\n"
@@ -113,7 +117,8 @@ static void test_conv_refused(void **state)
     check("(float[N,4,5,5] x, float[M,4,5,5] r) => (y)", "[c] a = Conv(x, w) [s] y = Add(a, r)",
           "[c] a = Conv(x, w)\n"
           "[s] y = Add(a, r)\n"
-          "no conv-add-relu at c: SHAPE_UNKNOWN s: operand is float[M,4,5,5], must be float[N,4,5,5] or broadcast to it\n");
+          "no conv-add-relu at c: SHAPE_UNKNOWN s: operand is float[M,4,5,5], must be float[N,4,5,5] or broadcast to "
+          "it\n");
 }
 
 static void test_stored(void **state)
@@ -199,7 +204,8 @@ static void test_qkv(void **state)
 {
     (void)state;
     check("(float[N,S,4] x) => (q, k1, v1, o)",
-          "[q] q0 = MatMul(x, m) [k] k1 = MatMul(x, m) [v] v0 = MatMul(x, v) [qb] q = Add(q0, b) [vb] v1 = Add(bv, v0) [o] o = Exp(x)",
+          "[q] q0 = MatMul(x, m) [k] k1 = MatMul(x, m) [v] v0 = MatMul(x, v) [qb] q = Add(q0, b) [vb] v1 = Add(bv, v0) "
+          "[o] o = Exp(x)",
           "o = Exp(x)\n"
           "[q] \"value#5\" = MatMul(x, \"m#2\") | Add(., \"value#3\")\n"
           "[\"q/split\"] q, k1, v1 = Split<axis = -1>(\"value#5\", \"value#6\")\n"
@@ -232,9 +238,9 @@ static void test_region(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),   cmocka_unit_test(test_conv_refused), cmocka_unit_test(test_stored),
-        cmocka_unit_test(test_channel), cmocka_unit_test(test_matmul),      cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_qkv),    cmocka_unit_test(test_region),
+        cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_refused), cmocka_unit_test(test_stored),
+        cmocka_unit_test(test_channel), cmocka_unit_test(test_matmul),       cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_region),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

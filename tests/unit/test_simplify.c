@@ -16,13 +16,13 @@
 #include <cmocka.h>
 
 typedef struct fixture {
-    opf_heap       heap;
-    opf_arena      arena;
-    opf_dims      *dims;
+    opf_heap heap;
+    opf_arena arena;
+    opf_dims *dims;
     opf_const_pool consts;
-    opf_limits     limits;
-    opf_error      error;
-    opf_graph     *graph;
+    opf_limits limits;
+    opf_error error;
+    opf_graph *graph;
 } fixture;
 
 static void begin(fixture *f)
@@ -31,7 +31,7 @@ static void begin(fixture *f)
     opf_heap_init(&f->heap, NULL, 0);
     opf_arena_init(&f->arena, &f->heap);
     opf_limits_init(&f->limits);
-    f->dims   = opf_dims_create(&f->arena);
+    f->dims = opf_dims_create(&f->arena);
     f->consts = (opf_const_pool){.arena = &f->arena, .next_id = 1};
 }
 
@@ -43,8 +43,10 @@ static void end(fixture *f)
 
 static void simplify(fixture *f, const char *source)
 {
-    if (opf_text_parse(source, opf_find_operator, &f->arena, f->dims, &f->consts, &f->graph, NULL, NULL, &f->error) != OPF_OK ||
-        opf_simplify(f->graph, &f->limits, &f->heap, &f->error) != OPF_OK || opf_graph_verify(f->graph, &f->error) != OPF_OK)
+    if (opf_text_parse(source, opf_find_operator, &f->arena, f->dims, &f->consts, &f->graph, NULL, NULL, &f->error) !=
+            OPF_OK ||
+        opf_simplify(f->graph, &f->limits, &f->heap, &f->error) != OPF_OK ||
+        opf_graph_verify(f->graph, &f->error) != OPF_OK)
         fail_msg("%s\n%s", f->error.message, source);
 }
 
@@ -90,11 +92,15 @@ static void check_constant(const char *source, const char *name, const double *n
 static void test_folding(void **state)
 {
     (void)state;
-    check_constant("g () => (float[3] y) <float[3] a = {1,2,3}, float b = {2}> { y = Mul(a, b) }", "y", (const double[]){2, 4, 6}, 3);
-    check_constant("g () => (int64[2] y) { a = Constant<value = int64[2] {1, -9223372036854775807}>() y = Identity(a) }", "y",
-                   (const double[]){1, -9223372036854775807.0}, 2);
-    check_constant("g (float[N,3,4] x) => (y) { s = Shape(x) <start = 1, end = 3> y = Identity(s) }", "y", (const double[]){3, 4}, 2);
-    check_constant("g (float[N,3,4] x) => (y) <int64[1] two = {2}> { s = Shape(x) d = Gather<axis = 0>(s, two) f = Cast<to = 1>(d) "
+    check_constant("g () => (float[3] y) <float[3] a = {1,2,3}, float b = {2}> { y = Mul(a, b) }", "y",
+                   (const double[]){2, 4, 6}, 3);
+    check_constant(
+        "g () => (int64[2] y) { a = Constant<value = int64[2] {1, -9223372036854775807}>() y = Identity(a) }", "y",
+        (const double[]){1, -9223372036854775807.0}, 2);
+    check_constant("g (float[N,3,4] x) => (y) { s = Shape(x) <start = 1, end = 3> y = Identity(s) }", "y",
+                   (const double[]){3, 4}, 2);
+    check_constant("g (float[N,3,4] x) => (y) <int64[1] two = {2}> { s = Shape(x) d = Gather<axis = 0>(s, two) f = "
+                   "Cast<to = 1>(d) "
                    "y = Sqrt(f) }",
                    "y", (const double[]){2}, 1);
     /* A data error is for the run to report. */
@@ -106,7 +112,7 @@ static void test_growth(void **state)
     (void)state;
     fixture f;
     begin(&f);
-    f.limits.folding   = 1000;
+    f.limits.folding = 1000;
     const char *source = "g () => (y, z) <int64 zero = {0}, int64 one = {1}, int64 forty = {40}, int64 big = {4000}> "
                          "{ y = Range(zero, forty, one) z = Range(zero, big, one) }";
     simplify(&f, source);
@@ -135,7 +141,7 @@ static void test_no_ops(void **state)
     (void)state;
     const struct {
         const char *node;
-        bool        goes;
+        bool goes;
     } cases[] = {
         {"y = Identity(a)", true},
         {"y = Dropout(a)", true},
@@ -169,13 +175,16 @@ static void test_no_ops(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char source[1500];
-        snprintf(source, sizeof source,
-                 "g (float[N,4] x) => (z) <float half = {0.5}, bool no = {0}, int64[2] keep = {0, -1}, int64[2] other = {2, -1},"
-                 " int64[2] ones = {1, 1}, int64[4] nopads = {0,0,0,0}, int64[4] pads = {0,1,0,-1}, int64[1] zero = {0},"
-                 " int64[1] big = {9223372036854775807}, int64[1] first = {1}, int64[1] last = {-1}, int64[1] first_of_all = {-9},"
-                 " int64[1] back = {-1}, float none = {0}, float[1,1,1] none3 = {0}, float[1] one = {1}>"
-                 " { a = Relu(x) [y] %s [z] z = Relu(y) }",
-                 cases[i].node);
+        snprintf(
+            source, sizeof source,
+            "g (float[N,4] x) => (z) <float half = {0.5}, bool no = {0}, int64[2] keep = {0, -1}, int64[2] other = {2, "
+            "-1},"
+            " int64[2] ones = {1, 1}, int64[4] nopads = {0,0,0,0}, int64[4] pads = {0,1,0,-1}, int64[1] zero = {0},"
+            " int64[1] big = {9223372036854775807}, int64[1] first = {1}, int64[1] last = {-1}, int64[1] first_of_all "
+            "= {-9},"
+            " int64[1] back = {-1}, float none = {0}, float[1,1,1] none3 = {0}, float[1] one = {1}>"
+            " { a = Relu(x) [y] %s [z] z = Relu(y) }",
+            cases[i].node);
         fixture f;
         begin(&f);
         simplify(&f, source);
@@ -191,7 +200,8 @@ static void test_interface(void **state)
     /* The output keeps its name; an input stays an input. */
     check("g (float[2] x) => (float[2] y) { [r] a = Relu(x) [i] y = Identity(a) }", "[r] y = Relu(x)\n");
     check("g (float[2] x) => (float[2] y) { [i] y = Identity(x) }", "[i] y = Identity(x)\n");
-    check("g (float[2] x) => (float[2] y, float[2] z) { [r] y = Relu(x) [s] z = Relu(x) }", "[r] y = Relu(x)\n[s] z = Relu(x)\n");
+    check("g (float[2] x) => (float[2] y, float[2] z) { [r] y = Relu(x) [s] z = Relu(x) }",
+          "[r] y = Relu(x)\n[s] z = Relu(x)\n");
     check("g (float[2] x) => (float[2] y, float[2] z) { [r] a = Relu(x) [i] y = Identity(a) [j] z = Identity(a) }",
           "[r] y = Relu(x)\n[j] z = Identity(y)\n");
 }
@@ -201,13 +211,16 @@ static void test_movement(void **state)
     (void)state;
     check("g (float[2,3,4] x) => (y) { [p] a = Transpose<perm = [1, 2, 0]>(x) [q] y = Transpose<perm = [1, 0, 2]>(a) }",
           "[q] y = Transpose<perm = [2, 1, 0]>(x)\n");
-    check("g (float[2,3,4] x) => (z) { [p] a = Transpose<perm = [1, 2, 0]>(x) [q] y = Transpose<perm = [2, 0, 1]>(a) [r] z = Relu(y) }",
+    check("g (float[2,3,4] x) => (z) { [p] a = Transpose<perm = [1, 2, 0]>(x) [q] y = Transpose<perm = [2, 0, 1]>(a) "
+          "[r] z = Relu(y) }",
           "[r] z = Relu(x)\n");
     check("g (float16[2] x) => (z) { a = Cast<to = 1>(x) y = Cast<to = 10>(a) [r] z = Relu(y) }", "[r] z = Relu(x)\n");
     check("g (float[2] x) => (z) { [p] a = Cast<to = 10>(x) [q] y = Cast<to = 1>(a) [r] z = Relu(y) }",
           "[p] a = Cast<to = 10>(x)\n[q] y = Cast<to = 1>(a)\n[r] z = Relu(y)\n");
-    check("g (int64[2] x) => (y) { [p] a = Cast<to = 6>(x) [q] y = Cast<to = 7>(a) }", "[p] a = Cast<to = 6>(x)\n[q] y = Cast<to = 7>(a)\n");
-    check("g (float[N,3,4] x) => (z) <int64[2] s = {0, -1}, int64[3] t = {0, 3, 4}> { a = Reshape(x, s) y = Reshape(a, t) [r] z = Relu(y) }",
+    check("g (int64[2] x) => (y) { [p] a = Cast<to = 6>(x) [q] y = Cast<to = 7>(a) }",
+          "[p] a = Cast<to = 6>(x)\n[q] y = Cast<to = 7>(a)\n");
+    check("g (float[N,3,4] x) => (z) <int64[2] s = {0, -1}, int64[3] t = {0, 3, 4}> { a = Reshape(x, s) y = Reshape(a, "
+          "t) [r] z = Relu(y) }",
           "[r] z = Relu(x)\n");
 }
 
@@ -238,7 +251,8 @@ static void check_target(const char *source, const char *name, const int64_t *ta
 static void test_targets(void **state)
 {
     (void)state;
-    check_target("g (float[N,S,768] x) => (y) <int64 i0 = {0}, int64 i1 = {1}, int64[1] z = {0}, int64[1] h = {12}, int64[1] d = {64}>"
+    check_target("g (float[N,S,768] x) => (y) <int64 i0 = {0}, int64 i1 = {1}, int64[1] z = {0}, int64[1] h = {12}, "
+                 "int64[1] d = {64}>"
                  "{ s = Shape(x) n = Gather(s, i0) l = Gather(s, i1) nu = Unsqueeze(n, z) lu = Unsqueeze(l, z)"
                  "  t = Concat<axis = 0>(nu, lu, h, d) [r] y = Reshape(x, t) }",
                  "r", (const int64_t[]){0, 0, 12, 64}, 4);
@@ -246,14 +260,16 @@ static void test_targets(void **state)
                  "{ s = Shape(x) n = Gather(s, i0) l = Gather(s, i1) p = Mul(n, l) pu = Unsqueeze(p, z)"
                  "  t = Concat<axis = 0>(pu, h) [r] y = Reshape(x, t) }",
                  "r", (const int64_t[]){-1, 768}, 2);
-    check_target("g (float[N,12,64] x) => (y) <int64[2] t = {0, -1}, int64[1] z = {1}> { a = Reshape(x, t) [u] y = Unsqueeze(a, z) }", "u",
-                 (const int64_t[]){0, 1, 768}, 3);
+    check_target("g (float[N,12,64] x) => (y) <int64[2] t = {0, -1}, int64[1] z = {1}> { a = Reshape(x, t) [u] y = "
+                 "Unsqueeze(a, z) }",
+                 "u", (const int64_t[]){0, 1, 768}, 3);
 }
 
 static void test_common(void **state)
 {
     (void)state;
-    check("g (float[2] x, float[2] w) => (y) { a = Add(x, w) b = Add(w, x) [m] y = Mul(a, b) }", "a = Add(x, w)\n[m] y = Mul(a, a)\n");
+    check("g (float[2] x, float[2] w) => (y) { a = Add(x, w) b = Add(w, x) [m] y = Mul(a, b) }",
+          "a = Add(x, w)\n[m] y = Mul(a, a)\n");
     check("g (float[2] x) => (y) <float s = {2}, float t = {2}> { a = Mul(x, s) b = Mul(x, t) [m] y = Sub(a, b) }",
           "a = Mul(x, s)\n[m] y = Sub(a, a)\n");
     check("g (float[2] x) => (y) { a = LeakyRelu<alpha = 0.1>(x) b = LeakyRelu<alpha = 0.2>(x) [m] y = Sub(a, b) }",
@@ -266,15 +282,16 @@ static void test_common(void **state)
 static void test_dead(void **state)
 {
     (void)state;
-    check("g (float[2] x) => (y) { a = Relu(x) b = Exp(a) c = Exp(b) [d] y = Neg(a) }", "a = Relu(x)\n[d] y = Neg(a)\n");
+    check("g (float[2] x) => (y) { a = Relu(x) b = Exp(a) c = Exp(b) [d] y = Neg(a) }",
+          "a = Relu(x)\n[d] y = Neg(a)\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),  cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes),
         cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement),
-        cmocka_unit_test(test_targets), cmocka_unit_test(test_common),  cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_targets), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
