@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAMES  4u  /* anchors shown for a rule */
-#define MAX_MISSES 20u /* near misses shown, unless one rule or node is asked for */
+#define MAX_NAMES 4u  /* anchors shown for a rule */
+#define MAX_LINES 20u /* of a list, unless one rule or node is asked for */
 
 bool cli_has_text(const char *const *texts, size_t n, const char *text)
 {
@@ -98,14 +98,16 @@ static void print_misses(const opf_explanation *e, size_t most, FILE *out)
         (void)fprintf(out, "  ... and %zu more: --json has all of them, --rule those of one rule\n", e->n_missed - most);
 }
 
-static void print_kept(const opf_explanation *e, FILE *out)
+static void print_kept(const opf_explanation *e, size_t most, FILE *out)
 {
     (void)fprintf(out, "\nkernels that could not join another: %zu\n", e->n_kept);
-    for (size_t i = 0; i < e->n_kept; i++) {
+    for (size_t i = 0; i < e->n_kept && i < most; i++) {
         const opf_kept_entry *k = &e->kept[i];
         (void)fprintf(out, "  %s (%s)%s%s: %s (%s)\n", k->node, k->op, k->other == NULL ? "" : " beside ", k->other == NULL ? "" : k->other, k->reason,
                       k->code);
     }
+    if (e->n_kept > most)
+        (void)fprintf(out, "  ... and %zu more: --json has all of them, --node what concerns one node\n", e->n_kept - most);
 }
 
 static void print_nodes(const cli_options *options, const opf_explanation *e, FILE *out)
@@ -132,7 +134,8 @@ void cli_explain_text(const cli_options *options, const opf_explanation *e, FILE
         print_fusions(e, out);
     else
         print_hits(e, out);
-    print_misses(e, is_filtered ? SIZE_MAX : MAX_MISSES, out);
+    size_t most = is_filtered ? SIZE_MAX : MAX_LINES;
+    print_misses(e, most, out);
     if (options->rule == NULL)
-        print_kept(e, out);
+        print_kept(e, most, out);
 }

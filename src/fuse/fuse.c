@@ -313,17 +313,6 @@ static opf_status check_names(const opf_rules *rules, const char *const *names, 
     return OPF_OK;
 }
 
-/* Names in the report outlive the scratch arena: those of user rules are copied. */
-static opf_status keep_names(const opf_rules *rules, opf_arena *arena, opf_error *error)
-{
-    for (uint32_t i = 0; i < rules->n; i++) {
-        opf_rule *rule = &rules->list[i];
-        rule->name = opf_arena_copy_string(arena, rule->name, strlen(rule->name));
-        OPF_OOM_IF(error, rule->name == NULL);
-    }
-    return OPF_OK;
-}
-
 opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_report *report, opf_error *error)
 {
     opf_arena scratch;
@@ -331,13 +320,12 @@ opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_
     opf_arena_init(&scratch, graph->arena->heap);
     opf_fuse_context context = {
         .graph = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
-    opf_status status = read_rules(options, &scratch, &rules, error);
+    /* Names of rules and attributes outlive this stage, in the report and on nodes. */
+    opf_status status = read_rules(options, graph->arena, &rules, error);
     if (status == OPF_OK)
         status = check_names(&rules, options->only, options->n_only, error);
     if (status == OPF_OK)
         status = check_names(&rules, options->skip, options->n_skip, error);
-    if (status == OPF_OK)
-        status = keep_names(&rules, report->arena, error);
     if (status == OPF_OK)
         status = fuse_graph(&context, graph, &rules, error);
     opf_report_finish(report);

@@ -46,7 +46,7 @@ opf_status opf_lift_flatten(opf_graph *graph, opf_node_id id, int64_t axis, opf_
     return OPF_OK;
 }
 
-static opf_status refuse_types(opf_graph *graph, opf_node_id id, opf_types missing, int32_t opset, opf_error *error)
+opf_status opf_lower_no_types(opf_graph *graph, opf_node_id id, opf_types missing, int32_t opset, opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -59,22 +59,22 @@ static opf_status refuse_types(opf_graph *graph, opf_node_id id, opf_types missi
 
 opf_status opf_lower_no_bfloat16(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
-    return refuse_types(graph, node, OPF_TYPE_BIT(OPF_BFLOAT16), opset, error);
+    return opf_lower_no_types(graph, node, OPF_TYPE_BIT(OPF_BFLOAT16), opset, error);
 }
 
 opf_status opf_lower_no_bool(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
-    return refuse_types(graph, node, OPF_TYPES_BOOL, opset, error);
+    return opf_lower_no_types(graph, node, OPF_TYPES_BOOL, opset, error);
 }
 
 opf_status opf_lower_no_8_bit(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
-    return refuse_types(graph, node, OPF_TYPE_BIT(OPF_INT8) | OPF_TYPE_BIT(OPF_UINT8), opset, error);
+    return opf_lower_no_types(graph, node, OPF_TYPE_BIT(OPF_INT8) | OPF_TYPE_BIT(OPF_UINT8), opset, error);
 }
 
 opf_status opf_lower_no_integers(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
-    return refuse_types(graph, node, OPF_TYPES_INT, opset, error);
+    return opf_lower_no_types(graph, node, OPF_TYPES_INT, opset, error);
 }
 
 opf_status opf_lower_attr(opf_graph *graph, opf_node_id id, const char *name, int64_t implied, opf_error *error)

@@ -15,7 +15,8 @@ opf_status opf_lift_wrap(opf_graph *graph, opf_node_id node, opf_value_id before
 /* The node sees input 0 flattened to two dimensions at `axis`, and its result gets the shape of the input back. */
 opf_status opf_lift_flatten(opf_graph *graph, opf_node_id node, int64_t axis, opf_error *error);
 
-/* Inverses that only refuse types that older opsets lack. */
+/* Inverses that only refuse types that older opsets lack: the first is for functions of this kind. */
+opf_status opf_lower_no_types(opf_graph *graph, opf_node_id node, opf_types missing, int32_t opset, opf_error *error);
 opf_status opf_lower_no_bfloat16(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
 opf_status opf_lower_no_bool(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
 opf_status opf_lower_no_8_bit(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error); /* int8, uint8 */
