@@ -3,6 +3,8 @@ PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 MODELS ?= examples/digits/residual.onnx examples/digits/transformer.onnx
 
+MAKEFLAGS += --no-print-directory
+
 .PHONY: help build demo test test-long bench install clean format
 
 help:
@@ -18,7 +20,7 @@ help:
 build:
 	@scripts/setup.sh build
 	@cmake --preset release >build/.configure.log 2>&1 || { cat build/.configure.log; exit 1; }
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release -j $(JOBS) --target opfuse_tool digits fma_probe bench_kernels
 
 demo: build
 	@scripts/demo.sh

@@ -45,7 +45,8 @@ double cli_runner_run(cli_runner *runner)
     for (size_t i = 0; i < runner->n_outputs; i++)
         runner->outputs[i] = (opf_tensor){0};
     double     start  = cli_now_ms();
-    opf_status status = opf_session_run(runner->session, runner->inputs.tensors, runner->inputs.n, runner->outputs, runner->n_outputs, &error);
+    opf_status status = opf_session_run(runner->session, runner->inputs.tensors, runner->inputs.n, runner->outputs,
+                                        runner->n_outputs, &error);
     double     ms     = cli_now_ms() - start;
     cli_check(status, &error);
     return ms;
@@ -55,7 +56,7 @@ double cli_runner_run(cli_runner *runner)
 
 void cli_samples_add(cli_samples *samples, double ms)
 {
-    samples->ms                = cli_grow(samples->ms, samples->n, sizeof *samples->ms);
+    samples->ms               = cli_grow(samples->ms, samples->n, sizeof *samples->ms);
     samples->ms[samples->n++] = ms;
 }
 
@@ -166,8 +167,8 @@ static void print_steps(const opf_profile *profile, FILE *out)
     (void)fprintf(out, "\n%9s %6s %9s %7s  %-26s %s\n", "ms", "%", "GFLOP/s", "GB/s", "kernel", "step");
     for (size_t i = 0; i < profile->n_steps; i++) {
         const opf_step_profile *s = &profile->steps[i];
-        (void)fprintf(out, "%9.4f %6.1f %9.1f %7.1f  %-26s %s", s->ms, total > 0 ? 100 * s->ms / total : 0, rate(s->flops, s->ms),
-                      rate(s->bytes, s->ms), s->kernel, s->name);
+        (void)fprintf(out, "%9.4f %6.1f %9.1f %7.1f  %-26s %s", s->ms, total > 0 ? 100 * s->ms / total : 0,
+                      rate(s->flops, s->ms), rate(s->bytes, s->ms), s->kernel, s->name);
         (void)fprintf(out, s->n_origin > 1 ? " (%zu nodes)\n" : "\n", s->n_origin);
     }
 }
@@ -176,11 +177,14 @@ static void print_text(const cli_options *options, const result *r, FILE *out)
 {
     char   a[32], b[32], c[32];
     double median = cli_samples_median(&r->samples);
-    (void)fprintf(out, "%s on %s, %d thread%s\n", options->paths.items[0], r->profile.cpu, r->profile.threads, r->profile.threads == 1 ? "" : "s");
-    (void)fprintf(out, "median %.4f ms, min %.4f ms, p90 %.4f ms of %zu runs\n", median, r->samples.ms[0], ninth_decile(&r->samples), r->samples.n);
+    (void)fprintf(out, "%s on %s, %d thread%s\n", options->paths.items[0], r->profile.cpu, r->profile.threads,
+                  r->profile.threads == 1 ? "" : "s");
+    (void)fprintf(out, "median %.4f ms, min %.4f ms, p90 %.4f ms of %zu runs\n", median, r->samples.ms[0],
+                  ninth_decile(&r->samples), r->samples.n);
     (void)fprintf(out, "open %.2f ms, first run %.3f ms\n", r->open_ms, r->first_ms);
     (void)fprintf(out, "%s, %.1f GFLOP/s\n", cli_scaled(r->profile.flops, "FLOP", a), rate(r->profile.flops, median));
-    (void)fprintf(out, "activations %s, packed weights %s, peak %s\n", cli_scaled((double)r->profile.arena_bytes, "B", a),
+    (void)fprintf(out, "activations %s, packed weights %s, peak %s\n",
+                  cli_scaled((double)r->profile.arena_bytes, "B", a),
                   cli_scaled((double)r->profile.weight_bytes, "B", b), cli_scaled((double)r->peak_bytes, "B", c));
     print_steps(&r->profile, out);
     if (r->ablation == NULL)
@@ -189,7 +193,8 @@ static void print_text(const cli_options *options, const result *r, FILE *out)
     for (size_t i = 0; i < json_array_size(r->ablation); i++) {
         const json_t *entry = json_array_get(r->ablation, i);
         (void)fprintf(out, "%-22s %10.4f %10.4f %8.3fx\n", json_string_value(json_object_get(entry, "off")),
-                      json_number_value(json_object_get(entry, "median_ms")), json_number_value(json_object_get(entry, "min_ms")),
+                      json_number_value(json_object_get(entry, "median_ms")),
+                      json_number_value(json_object_get(entry, "min_ms")),
                       json_number_value(json_object_get(entry, "slowdown")));
     }
 }
@@ -271,17 +276,18 @@ const cli_command cli_cmd_bench = {
     .name      = "bench",
     .arguments = "MODEL",
     .summary   = "latency, and where the time goes",
-    .detail    = "Inputs that -i does not give are random; a symbol without a size is 1. open_ms is load, fuse, plan and pack.\n"
-                 "--ablate opens the model once more for each rule that fused something, with that rule off, and runs the two\n"
-                 "in turn; slowdown is the ratio of their medians.\n"
-                 "--serve is for programs that compare runtimes: it prints a line with open_ms and first_run_ms, answers each\n"
-                 "line `run N` on stdin with a JSON list of N times in ms, and ends with stdin.\n\n"
-                 "Examples:\n"
-                 "  opfuse bench model.onnx --threads 1\n"
-                 "  opfuse bench model.onnx --dim batch=8 --runs 100 --warmup 10 --json\n"
-                 "  opfuse bench model.onnx --ablate\n",
-    .options = CLI_BIT(CLI_INPUT) | CLI_SIZE_OPTIONS | CLI_BIT(CLI_RUNS) | CLI_BIT(CLI_WARMUP) | CLI_BIT(CLI_SECONDS) | CLI_BIT(CLI_ABLATE) |
-               CLI_BIT(CLI_SERVE) | CLI_SESSION_OPTIONS | CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
+    .detail =
+        "Inputs that -i does not give are random; a symbol without a size is 1. open_ms is load, fuse, plan and pack.\n"
+        "--ablate opens the model once more for each rule that fused something, with that rule off, and runs the two\n"
+        "in turn; slowdown is the ratio of their medians.\n"
+        "--serve is for programs that compare runtimes: it prints a line with open_ms and first_run_ms, answers each\n"
+        "line `run N` on stdin with a JSON list of N times in ms, and ends with stdin.\n\n"
+        "Examples:\n"
+        "  opfuse bench model.onnx --threads 1\n"
+        "  opfuse bench model.onnx --dim batch=8 --runs 100 --warmup 10 --json\n"
+        "  opfuse bench model.onnx --ablate\n",
+    .options = CLI_BIT(CLI_INPUT) | CLI_SIZE_OPTIONS | CLI_BIT(CLI_RUNS) | CLI_BIT(CLI_WARMUP) | CLI_BIT(CLI_SECONDS) |
+               CLI_BIT(CLI_ABLATE) | CLI_BIT(CLI_SERVE) | CLI_SESSION_OPTIONS | CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
     .min_paths = 1,
     .max_paths = 1,
     .run       = run,

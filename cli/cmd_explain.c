@@ -24,14 +24,15 @@ typedef struct selection {
 static void select_lists(selection *s, const opf_explanation *e, const char *node, const char *rule)
 {
     size_t n[4] = {0};
-    *s = (selection){.shown   = *e,
-                     .fusions = cli_alloc(e->n_fusions, sizeof *s->fusions),
-                     .missed  = cli_alloc(e->n_missed, sizeof *s->missed),
-                     .kept    = cli_alloc(e->n_kept, sizeof *s->kept),
-                     .nodes   = cli_alloc(e->n_nodes, sizeof *s->nodes)};
+    *s          = (selection){.shown   = *e,
+                              .fusions = cli_alloc(e->n_fusions, sizeof *s->fusions),
+                              .missed  = cli_alloc(e->n_missed, sizeof *s->missed),
+                              .kept    = cli_alloc(e->n_kept, sizeof *s->kept),
+                              .nodes   = cli_alloc(e->n_nodes, sizeof *s->nodes)};
     for (size_t i = 0; i < e->n_fusions; i++) {
         const opf_fusion_entry *f = &e->fusions[i];
-        if ((rule == NULL || is(f->rule, rule)) && (node == NULL || is(f->anchor, node) || cli_has_text(f->origin, f->n_origin, node)))
+        if ((rule == NULL || is(f->rule, rule)) &&
+            (node == NULL || is(f->anchor, node) || cli_has_text(f->origin, f->n_origin, node)))
             s->fusions[n[0]++] = *f;
     }
     for (size_t i = 0; i < e->n_missed; i++) {
@@ -153,16 +154,17 @@ const cli_command cli_cmd_explain = {
     .name      = "explain",
     .arguments = "MODEL",
     .summary   = "what was fused, what was not and why",
-    .detail    = "Stages: load, simplify, fuse, plan. Works on symbolic sizes; --dim and --shape make them numbers, which also\n"
-                 "tells the bytes that fusion saves.\n\n"
-                 "Examples:\n"
-                 "  opfuse explain model.onnx\n"
-                 "  opfuse explain model.onnx --node Conv_7\n"
-                 "  opfuse explain model.onnx --rule layer-norm --json\n"
-                 "  opfuse explain model.onnx --dot model.dot && dot -Tsvg model.dot -o model.svg\n"
-                 "  opfuse explain model.onnx --stage fuse\n",
-    .options = CLI_BIT(CLI_DOT) | CLI_BIT(CLI_NODE) | CLI_BIT(CLI_RULE) | CLI_BIT(CLI_STAGE) | CLI_BIT(CLI_NO_FUSE) | CLI_SIZE_OPTIONS |
-               CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
+    .detail =
+        "Stages: load, simplify, fuse, plan. Works on symbolic sizes; --dim and --shape make them numbers, which also\n"
+        "tells the bytes that fusion saves.\n\n"
+        "Examples:\n"
+        "  opfuse explain model.onnx\n"
+        "  opfuse explain model.onnx --node Conv_7\n"
+        "  opfuse explain model.onnx --rule layer-norm --json\n"
+        "  opfuse explain model.onnx --dot model.dot && dot -Tsvg model.dot -o model.svg\n"
+        "  opfuse explain model.onnx --stage fuse\n",
+    .options = CLI_BIT(CLI_DOT) | CLI_BIT(CLI_NODE) | CLI_BIT(CLI_RULE) | CLI_BIT(CLI_STAGE) | CLI_BIT(CLI_NO_FUSE) |
+               CLI_SIZE_OPTIONS | CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
     .min_paths = 1,
     .max_paths = 1,
     .run       = run,

@@ -52,7 +52,8 @@ static void print_ports(const opf_model *model, const char *title, count_ports c
         opf_port port;
         (void)get(model, i, &port);
         char *text = cli_port_text(&port);
-        (void)fprintf(out, "%-12s %s: %s%s\n", i == 0 ? title : "", port.name, text, port.has_default ? " (has a default)" : "");
+        (void)fprintf(out, "%-12s %s: %s%s\n", i == 0 ? title : "", port.name, text,
+                      port.has_default ? " (has a default)" : "");
         free(text);
     }
 }
@@ -73,9 +74,11 @@ static void print_text(const cli_options *options, const opf_model *model, const
     (void)fprintf(out, "%-12s %zu:", "nodes", nodes);
     for (size_t i = 0; i < info->n_ops; i++)
         (void)fprintf(out, "%s %s %zu", i == 0 ? "" : ",", info->ops[i].op, info->ops[i].count);
-    (void)fprintf(out, "\n%-12s %lld (%s)\n", "parameters", (long long)info->parameters, cli_scaled((double)info->weight_bytes, "B", text));
+    (void)fprintf(out, "\n%-12s %lld (%s)\n", "parameters", (long long)info->parameters,
+                  cli_scaled((double)info->weight_bytes, "B", text));
     (void)fprintf(out, "%-12s %s\n", "one run", info->flops < 0 ? unknown : cli_scaled(info->flops, "FLOP", text));
-    (void)fprintf(out, "%-12s %s\n", "activations", info->activation_bytes < 0 ? unknown : cli_scaled(info->activation_bytes, "B", text));
+    (void)fprintf(out, "%-12s %s\n", "activations",
+                  info->activation_bytes < 0 ? unknown : cli_scaled(info->activation_bytes, "B", text));
     (void)fprintf(out, "%-12s %d usable cores, %s\n", "machine", info->usable_cores, info->cpu);
 }
 

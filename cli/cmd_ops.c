@@ -39,11 +39,13 @@ static void print_text(const cli_options *options, FILE *out, const opf_op_entry
         if (options->markdown) {
             (void)fputs("| ", out);
             print_name(out, &ops[i], 0);
-            (void)fprintf(out, " | %d-%d | %s | %s |\n", ops[i].since, ops[i].until, or_empty(ops[i].types), or_empty(ops[i].notes));
+            (void)fprintf(out, " | %d-%d | %s | %s |\n", ops[i].since, ops[i].until, or_empty(ops[i].types),
+                          or_empty(ops[i].notes));
         } else {
             const char *notes = or_empty(ops[i].notes);
             print_name(out, &ops[i], 28);
-            (void)fprintf(out, " %2d-%-2d  %s%s%s\n", ops[i].since, ops[i].until, or_empty(ops[i].types), notes[0] == '\0' ? "" : "; ", notes);
+            (void)fprintf(out, " %2d-%-2d  %s%s%s\n", ops[i].since, ops[i].until, or_empty(ops[i].types),
+                          notes[0] == '\0' ? "" : "; ", notes);
         }
 }
 
@@ -69,6 +71,6 @@ const cli_command cli_cmd_ops = {
     .detail    = "Examples:\n"
                  "  opfuse ops | grep Conv\n"
                  "  opfuse ops --markdown >operators.md\n",
-    .options = CLI_BIT(CLI_MARKDOWN) | CLI_COMMON_OPTIONS,
-    .run     = run,
+    .options   = CLI_BIT(CLI_MARKDOWN) | CLI_COMMON_OPTIONS,
+    .run       = run,
 };

@@ -13,10 +13,12 @@ static void check_format(const cli_options *options, const opf_port *ports, size
 {
     for (size_t i = 0; i < n && options->folder != NULL && (options->format == NULL || options->format[0] == 'n'); i++)
         if (!cli_type_fits_npy(ports[i].type))
-            cli_die(CLI_USAGE, "output %s has type %s, which .npy cannot hold: use --format pb", ports[i].name, opf_type_name(ports[i].type));
+            cli_die(CLI_USAGE, "output %s has type %s, which .npy cannot hold: use --format pb", ports[i].name,
+                    opf_type_name(ports[i].type));
 }
 
-static void print_json(const cli_options *options, const char *const *names, const opf_tensor *tensors, char *const *files, size_t n, FILE *out)
+static void print_json(const cli_options *options, const char *const *names, const opf_tensor *tensors,
+                       char *const *files, size_t n, FILE *out)
 {
     json_t *document = json_object(), *list = json_array();
     for (size_t i = 0; i < n; i++) {
@@ -47,7 +49,8 @@ static void print_values(const opf_tensor *tensor, FILE *out)
     (void)fputs(count * parts > SHOWN ? " ...\n" : "\n", out);
 }
 
-static void print_text(const cli_options *options, const char *const *names, const opf_tensor *tensors, char *const *files, size_t n, FILE *out)
+static void print_text(const cli_options *options, const char *const *names, const opf_tensor *tensors,
+                       char *const *files, size_t n, FILE *out)
 {
     for (size_t i = 0; i < n; i++) {
         (void)fprintf(out, "%s: %s [", names[i], opf_type_name(tensors[i].type));
@@ -104,17 +107,18 @@ const cli_command cli_cmd_run = {
     .name      = "run",
     .arguments = "MODEL",
     .summary   = "runs once; shows the outputs, or writes them with -o",
-    .detail    = "Files: .npy, .npz (the array of the input's name, or the only one) and .pb (ONNX TensorProto). random gives\n"
-                 "floats N(0,1), integers and booleans 0 or 1; random:SEED:LO:HI draws from LO to HI. An input that is made\n"
-                 "takes its sizes from the model, from --dim and --shape, and from the files of other inputs.\n\n"
-                 "-o DIR: the file of an output has its name, bytes other than A-Z a-z 0-9 . _ - and a leading dot become _,\n"
-                 "names that clash get _2, _3, ...; DIR/outputs.tsv has a line NAME<tab>FILE for each output.\n\n"
-                 "Examples:\n"
-                 "  opfuse run model.onnx -i image=photo.npy -o out\n"
-                 "  opfuse run model.onnx -i ids=random:1:0:30521 --dim batch=1 --dim sequence=128\n"
-                 "  opfuse run model.onnx -i x=x.pb -o out --format pb --reference\n",
-    .options = CLI_BIT(CLI_INPUT) | CLI_SIZE_OPTIONS | CLI_BIT(CLI_OUTPUT) | CLI_BIT(CLI_FORMAT) | CLI_SESSION_OPTIONS | CLI_MODEL_OPTIONS |
-               CLI_COMMON_OPTIONS,
+    .detail =
+        "Files: .npy, .npz (the array of the input's name, or the only one) and .pb (ONNX TensorProto). random gives\n"
+        "floats N(0,1), integers and booleans 0 or 1; random:SEED:LO:HI draws from LO to HI. An input that is made\n"
+        "takes its sizes from the model, from --dim and --shape, and from the files of other inputs.\n\n"
+        "-o DIR: the file of an output has its name, bytes other than A-Z a-z 0-9 . _ - and a leading dot become _,\n"
+        "names that clash get _2, _3, ...; DIR/outputs.tsv has a line NAME<tab>FILE for each output.\n\n"
+        "Examples:\n"
+        "  opfuse run model.onnx -i image=photo.npy -o out\n"
+        "  opfuse run model.onnx -i ids=random:1:0:30521 --dim batch=1 --dim sequence=128\n"
+        "  opfuse run model.onnx -i x=x.pb -o out --format pb --reference\n",
+    .options = CLI_BIT(CLI_INPUT) | CLI_SIZE_OPTIONS | CLI_BIT(CLI_OUTPUT) | CLI_BIT(CLI_FORMAT) | CLI_SESSION_OPTIONS |
+               CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
     .min_paths = 1,
     .max_paths = 1,
     .run       = run,

@@ -66,7 +66,8 @@ static verdict load(test *t, const char *path, get_port get, size_t n, size_t in
     if (*port < n)
         return PASSED;
     opf_tensor_free(tensor);
-    return name[0] != '\0' ? fail(t, "%s: the model has no %s", path, name) : fail(t, "%s: the model has only %zu", path, n);
+    return name[0] != '\0' ? fail(t, "%s: the model has no %s", path, name)
+                           : fail(t, "%s: the model has only %zu", path, n);
 }
 
 static verdict load_inputs(test *t, const char *set, const cli_numbers *files)
@@ -99,20 +100,22 @@ static verdict compare_output(test *t, const char *path, size_t index)
     if (v != PASSED)
         return v;
     (void)opf_model_output(t->model, at, &port);
-    opf_status status = opf_tensor_compare(&t->outputs[at], &expected, t->options->rtol, t->options->atol, &max_abs, &max_rel, &wrong, &error);
+    opf_status status = opf_tensor_compare(&t->outputs[at], &expected, t->options->rtol, t->options->atol, &max_abs,
+                                           &max_rel, &wrong, &error);
     opf_tensor_free(&expected);
     if (status != OPF_OK)
         return fail(t, "%s: output %s: %s", path, port.name, cli_message(status, &error));
     if (wrong != 0)
-        return fail(t, "%s: output %s: %zu elements differ, by %.3g at most (relative %.3g)", path, port.name, wrong, max_abs, max_rel);
+        return fail(t, "%s: output %s: %zu elements differ, by %.3g at most (relative %.3g)", path, port.name, wrong,
+                    max_abs, max_rel);
     return PASSED;
 }
 
 static verdict run_set(test *t, const char *set)
 {
     cli_numbers inputs = cli_find_numbers(set, "input_", ".pb"), outputs = cli_find_numbers(set, "output_", ".pb");
-    opf_error   error  = {0};
-    verdict     v      = load_inputs(t, set, &inputs);
+    opf_error   error = {0};
+    verdict     v     = load_inputs(t, set, &inputs);
     if (v == PASSED) {
         memset(t->outputs, 0, t->n_outputs * sizeof *t->outputs);
         opf_status status = opf_session_run(t->session, t->inputs, t->n_inputs, t->outputs, t->n_outputs, &error);
@@ -185,7 +188,8 @@ static cli_exit run(const cli_options *options, FILE *out)
         cli_json_set(object, "reason", v == PASSED ? json_null() : cli_json_text(t.reason));
         cli_json_add(list, object);
         if (!options->json)
-            (void)fprintf(out, "%s %s%s%s\n", verdict_names[v], cases.items[i].name, v == PASSED ? "" : ": ", v == PASSED ? "" : t.reason);
+            (void)fprintf(out, "%s %s%s%s\n", verdict_names[v], cases.items[i].name, v == PASSED ? "" : ": ",
+                          v == PASSED ? "" : t.reason);
     }
     cli_json_set(document, "passed", json_integer((json_int_t)counts[PASSED]));
     cli_json_set(document, "failed", json_integer((json_int_t)counts[FAILED]));
@@ -205,13 +209,15 @@ const cli_command cli_cmd_test = {
     .name      = "test",
     .arguments = "PATH...",
     .summary   = "runs every ONNX backend-test folder at or under each path",
-    .detail    = "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb; links are followed. All sets of a\n"
-                 "case run in order in one session. A case with an operator that is not supported is skipped. Exit code 1 if\n"
-                 "a case failed, 2 if there is none.\n\n"
-                 "Examples:\n"
-                 "  opfuse test cases\n"
-                 "  opfuse test cases/relu cases/conv --rtol 1e-5 --atol 1e-6\n"
-                 "  opfuse test cases --json --no-fuse --cpu scalar\n",
+    .detail =
+        "A case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb; links are followed. All sets of "
+        "a\n"
+        "case run in order in one session. A case with an operator that is not supported is skipped. Exit code 1 if\n"
+        "a case failed, 2 if there is none.\n\n"
+        "Examples:\n"
+        "  opfuse test cases\n"
+        "  opfuse test cases/relu cases/conv --rtol 1e-5 --atol 1e-6\n"
+        "  opfuse test cases --json --no-fuse --cpu scalar\n",
     .options   = CLI_BIT(CLI_RTOL) | CLI_BIT(CLI_ATOL) | CLI_SESSION_OPTIONS | CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
     .min_paths = 1,
     .max_paths = SIZE_MAX,

@@ -35,12 +35,14 @@ static void print_text(const cli_options *options, const opf_verification *v, FI
     for (size_t i = 0; i < v->n_entries; i++) {
         const opf_verify_entry *entry = &v->entries[i];
         failed += !entry->passed;
-        (void)fprintf(out, "%s %9.2e %9.2e %9zu  %s -> %s\n", entry->passed ? "ok  " : "FAIL", entry->max_abs, entry->max_rel, entry->n_wrong,
-                      entry->input == NULL ? "" : entry->input, entry->output == NULL ? "" : entry->output);
+        (void)fprintf(out, "%s %9.2e %9.2e %9zu  %s -> %s\n", entry->passed ? "ok  " : "FAIL", entry->max_abs,
+                      entry->max_rel, entry->n_wrong, entry->input == NULL ? "" : entry->input,
+                      entry->output == NULL ? "" : entry->output);
     }
     if (v->wrong_rewrite != NULL)
         (void)fprintf(out, "the first rewrite that is wrong: %s\n", v->wrong_rewrite);
-    (void)fprintf(out, "%s: %zu of %zu checks passed\n", v->passed ? "equal" : "NOT EQUAL", v->n_entries - failed, v->n_entries);
+    (void)fprintf(out, "%s: %zu of %zu checks passed\n", v->passed ? "equal" : "NOT EQUAL", v->n_entries - failed,
+                  v->n_entries);
 }
 
 static cli_exit run(const cli_options *options, FILE *out)
@@ -80,14 +82,15 @@ const cli_command cli_cmd_verify = {
     .name      = "verify",
     .arguments = "MODEL",
     .summary   = "compares fused with reference on random and adversarial inputs",
-    .detail    = "Inputs that -i does not give are random and adversarial; symbols run through several sizes, unless --dim or\n"
-                 "--shape gives one. Exit code 1 if a result differs by more than the tolerance.\n\n"
-                 "Examples:\n"
-                 "  opfuse verify model.onnx\n"
-                 "  opfuse verify model.onnx --each --dim batch=2\n"
-                 "  opfuse verify model.onnx -i image=photo.npy --rtol 1e-4 --rules my.rule\n",
-    .options = CLI_BIT(CLI_INPUT) | CLI_SIZE_OPTIONS | CLI_BIT(CLI_RTOL) | CLI_BIT(CLI_ATOL) | CLI_BIT(CLI_EACH) | CLI_BIT(CLI_THREADS) |
-               CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
+    .detail =
+        "Inputs that -i does not give are random and adversarial; symbols run through several sizes, unless --dim or\n"
+        "--shape gives one. Exit code 1 if a result differs by more than the tolerance.\n\n"
+        "Examples:\n"
+        "  opfuse verify model.onnx\n"
+        "  opfuse verify model.onnx --each --dim batch=2\n"
+        "  opfuse verify model.onnx -i image=photo.npy --rtol 1e-4 --rules my.rule\n",
+    .options = CLI_BIT(CLI_INPUT) | CLI_SIZE_OPTIONS | CLI_BIT(CLI_RTOL) | CLI_BIT(CLI_ATOL) | CLI_BIT(CLI_EACH) |
+               CLI_BIT(CLI_THREADS) | CLI_MODEL_OPTIONS | CLI_COMMON_OPTIONS,
     .min_paths = 1,
     .max_paths = 1,
     .run       = run,

@@ -80,23 +80,18 @@ void cli_progress(const cli_options *options, const char *what, size_t done, siz
 cli_exit cli_exit_code(opf_status status)
 {
     switch (status) {
-    case OPF_OK:
-        return CLI_DONE;
-    case OPF_CHECK_FAILED:
-        return CLI_CHECK_FAILED;
-    case OPF_INVALID_ARGUMENT:
-        return CLI_USAGE;
+    case OPF_OK: return CLI_DONE;
+    case OPF_CHECK_FAILED: return CLI_CHECK_FAILED;
+    case OPF_INVALID_ARGUMENT: return CLI_USAGE;
     case OPF_INVALID_MODEL:
     case OPF_UNSUPPORTED:
     case OPF_INVALID_INPUT:
     case OPF_BUFFER_TOO_SMALL:
-    case OPF_LIMIT:
-        return CLI_REJECTED;
+    case OPF_LIMIT: return CLI_REJECTED;
     case OPF_CANCELLED:
     case OPF_OUT_OF_MEMORY:
     case OPF_IO:
-    case OPF_INTERNAL:
-        return CLI_SYSTEM;
+    case OPF_INTERNAL: return CLI_SYSTEM;
     }
     return CLI_SYSTEM;
 }
@@ -150,10 +145,12 @@ char *cli_format(const char *format, ...)
 static size_t utf8_length(const unsigned char *s)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t                n       = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                                              : s[0] >= 0xf0 && s[0] < 0xf5      ? 4
-                                                                                 : 0;
-    uint32_t code = n < 2 ? 0 : s[0] & (0x7fu >> n);
+    size_t                n       = s[0] < 0x80                   ? 1
+                                    : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                                    : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                                    : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                                                  : 0;
+    uint32_t              code    = n < 2 ? 0 : s[0] & (0x7fu >> n);
     for (size_t i = 1; i < n; i++) {
         if ((s[i] & 0xc0) != 0x80)
             return 0;

@@ -15,9 +15,9 @@ typedef struct format {
 } format;
 
 static const format formats[] = {
-    {OPF_FLOAT16, 10, 15, 16, 0x7bff, true, false},     {OPF_BFLOAT16, 7, 127, 16, 0x7f7f, true, false},
-    {OPF_FLOAT8E4M3FN, 3, 7, 8, 0x7e, false, false},    {OPF_FLOAT8E4M3FNUZ, 3, 8, 8, 0x7f, false, true},
-    {OPF_FLOAT8E5M2, 2, 15, 8, 0x7b, true, false},      {OPF_FLOAT8E5M2FNUZ, 2, 16, 8, 0x7f, false, true},
+    {OPF_FLOAT16, 10, 15, 16, 0x7bff, true, false},  {OPF_BFLOAT16, 7, 127, 16, 0x7f7f, true, false},
+    {OPF_FLOAT8E4M3FN, 3, 7, 8, 0x7e, false, false}, {OPF_FLOAT8E4M3FNUZ, 3, 8, 8, 0x7f, false, true},
+    {OPF_FLOAT8E5M2, 2, 15, 8, 0x7b, true, false},   {OPF_FLOAT8E5M2FNUZ, 2, 16, 8, 0x7f, false, true},
     {OPF_FLOAT4E2M1, 1, 1, 4, 0x7, false, false},
 };
 
@@ -32,16 +32,25 @@ static const format *find_format(opf_type type)
 cli_kind cli_type_kind(opf_type type)
 {
     switch ((int)type) {
-    case OPF_UINT8: case OPF_UINT16: case OPF_UINT32: case OPF_UINT64: case OPF_UINT4: case OPF_UINT2:
-        return CLI_KIND_UNSIGNED;
-    case OPF_INT8: case OPF_INT16: case OPF_INT32: case OPF_INT64: case OPF_INT4: case OPF_INT2:
-        return CLI_KIND_SIGNED;
-    case OPF_BOOL:
-        return CLI_KIND_BOOL;
-    case OPF_FLOAT: case OPF_DOUBLE: case OPF_COMPLEX64: case OPF_COMPLEX128: case OPF_FLOAT8E8M0:
-        return CLI_KIND_REAL;
-    default:
-        return find_format(type) != NULL ? CLI_KIND_REAL : CLI_KIND_NONE;
+    case OPF_UINT8:
+    case OPF_UINT16:
+    case OPF_UINT32:
+    case OPF_UINT64:
+    case OPF_UINT4:
+    case OPF_UINT2: return CLI_KIND_UNSIGNED;
+    case OPF_INT8:
+    case OPF_INT16:
+    case OPF_INT32:
+    case OPF_INT64:
+    case OPF_INT4:
+    case OPF_INT2: return CLI_KIND_SIGNED;
+    case OPF_BOOL: return CLI_KIND_BOOL;
+    case OPF_FLOAT:
+    case OPF_DOUBLE:
+    case OPF_COMPLEX64:
+    case OPF_COMPLEX128:
+    case OPF_FLOAT8E8M0: return CLI_KIND_REAL;
+    default: return find_format(type) != NULL ? CLI_KIND_REAL : CLI_KIND_NONE;
     }
 }
 
@@ -105,7 +114,8 @@ static unsigned encode(const format *f, double x)
     if (a != 0) {
         int    least = 1 - f->bias;
         int    e     = ilogb(a) < least ? least : ilogb(a);
-        double q     = nearbyint(ldexp(a, f->mantissa - e)); /* below 2^mantissa: subnormal; a carry moves into the exponent */
+        double q =
+            nearbyint(ldexp(a, f->mantissa - e)); /* below 2^mantissa: subnormal; a carry moves into the exponent */
         double whole = ldexp(e - least, f->mantissa) + q;
         code         = whole < f->largest ? (unsigned)whole : f->largest;
     }
@@ -121,7 +131,8 @@ static double decode(const format *f, unsigned code)
         return (double)NAN;
     int    e = (int)(magnitude >> f->mantissa);
     double m = (double)(magnitude & ((1u << f->mantissa) - 1));
-    double x = e == 0 ? ldexp(m, 1 - f->bias - f->mantissa) : ldexp(m + ldexp(1, f->mantissa), e - f->bias - f->mantissa);
+    double x =
+        e == 0 ? ldexp(m, 1 - f->bias - f->mantissa) : ldexp(m + ldexp(1, f->mantissa), e - f->bias - f->mantissa);
     return sign != 0 ? -x : x;
 }
 
@@ -175,7 +186,8 @@ const char *cli_element_text(opf_type type, const void *data, size_t i, char *te
     if (kind == CLI_KIND_NONE) {
         (void)snprintf(text, 32, "?");
     } else if (kind == CLI_KIND_REAL) {
-        (void)snprintf(text, 32, type == OPF_DOUBLE || type == OPF_COMPLEX128 ? "%.12g" : "%.6g", load_real(type, data, i));
+        (void)snprintf(text, 32, type == OPF_DOUBLE || type == OPF_COMPLEX128 ? "%.12g" : "%.6g",
+                       load_real(type, data, i));
     } else {
         uint64_t x = load_bits(bits, data, i);
         if (kind == CLI_KIND_BOOL)

@@ -50,7 +50,7 @@ static void print_node(FILE *out, const opf_graph_node_entry *node, size_t index
 /* Edges into node `index` from each kernel that it reaches backwards through nodes that are none. */
 static void print_edges(FILE *out, const opf_explanation *e, size_t index, size_t *seen, uint32_t *stack)
 {
-    size_t depth = 0;
+    size_t depth   = 0;
     stack[depth++] = (uint32_t)index;
     while (depth > 0) {
         const opf_graph_node_entry *node = &e->nodes[stack[--depth]];

@@ -42,15 +42,17 @@ static void print_count(FILE *out, const char *op, size_t before, size_t after)
 static void print_summary(const cli_options *options, const opf_explanation *e, FILE *out)
 {
     char before[32], after[32];
-    (void)fprintf(out, "%s (opset %lld): %zu nodes -> %zu kernels\n", options->paths.items[0], (long long)e->opset, e->nodes_before, e->nodes_after);
+    (void)fprintf(out, "%s (opset %lld): %zu nodes -> %zu kernels\n", options->paths.items[0], (long long)e->opset,
+                  e->nodes_before, e->nodes_after);
     if (e->bytes_before >= 0 && e->bytes_after >= 0)
-        (void)fprintf(out, "activations read and written by one run: %s -> %s\n", cli_scaled(e->bytes_before, "B", before),
-                      cli_scaled(e->bytes_after, "B", after));
+        (void)fprintf(out, "activations read and written by one run: %s -> %s\n",
+                      cli_scaled(e->bytes_before, "B", before), cli_scaled(e->bytes_after, "B", after));
     else
         (void)fputs("activations read and written by one run: not known without sizes, give --dim or --shape\n", out);
     (void)fprintf(out, "\n  %-26s %6s %6s\n", "operator", "before", "after");
     for (size_t i = 0; i < e->n_ops_before; i++)
-        print_count(out, e->ops_before[i].op, e->ops_before[i].count, count_of(e->ops_after, e->n_ops_after, e->ops_before[i].op));
+        print_count(out, e->ops_before[i].op, e->ops_before[i].count,
+                    count_of(e->ops_after, e->n_ops_after, e->ops_before[i].op));
     for (size_t i = 0; i < e->n_ops_after; i++)
         if (count_of(e->ops_before, e->n_ops_before, e->ops_after[i].op) == 0)
             print_count(out, e->ops_after[i].op, 0, e->ops_after[i].count);
@@ -92,10 +94,12 @@ static void print_misses(const opf_explanation *e, size_t most, FILE *out)
     (void)fprintf(out, "\nnearly fused, nearest first: %zu\n", e->n_missed);
     for (size_t i = 0; i < e->n_missed && i < most; i++) {
         const opf_miss_entry *m = &e->missed[i];
-        (void)fprintf(out, "  %s from %s: %s: %s (%s, %zu of %zu nodes matched)\n", m->rule, m->start, m->node, m->reason, m->code, m->matched, m->of);
+        (void)fprintf(out, "  %s from %s: %s: %s (%s, %zu of %zu nodes matched)\n", m->rule, m->start, m->node,
+                      m->reason, m->code, m->matched, m->of);
     }
     if (e->n_missed > most)
-        (void)fprintf(out, "  ... and %zu more: --json has all of them, --rule those of one rule\n", e->n_missed - most);
+        (void)fprintf(out, "  ... and %zu more: --json has all of them, --rule those of one rule\n",
+                      e->n_missed - most);
 }
 
 static void print_kept(const opf_explanation *e, size_t most, FILE *out)
@@ -103,11 +107,12 @@ static void print_kept(const opf_explanation *e, size_t most, FILE *out)
     (void)fprintf(out, "\nkernels that could not join another: %zu\n", e->n_kept);
     for (size_t i = 0; i < e->n_kept && i < most; i++) {
         const opf_kept_entry *k = &e->kept[i];
-        (void)fprintf(out, "  %s (%s)%s%s: %s (%s)\n", k->node, k->op, k->other == NULL ? "" : " beside ", k->other == NULL ? "" : k->other, k->reason,
-                      k->code);
+        (void)fprintf(out, "  %s (%s)%s%s: %s (%s)\n", k->node, k->op, k->other == NULL ? "" : " beside ",
+                      k->other == NULL ? "" : k->other, k->reason, k->code);
     }
     if (e->n_kept > most)
-        (void)fprintf(out, "  ... and %zu more: --json has all of them, --node what concerns one node\n", e->n_kept - most);
+        (void)fprintf(out, "  ... and %zu more: --json has all of them, --node what concerns one node\n",
+                      e->n_kept - most);
 }
 
 static void print_nodes(const cli_options *options, const opf_explanation *e, FILE *out)
@@ -117,7 +122,8 @@ static void print_nodes(const cli_options *options, const opf_explanation *e, FI
         (void)fputs("  is not in the fused graph: other nodes do its work, or it is constant or not needed\n", out);
     for (size_t i = 0; i < e->n_nodes; i++) {
         const opf_graph_node_entry *n = &e->nodes[i];
-        (void)fprintf(out, "  is now %s (%s, %s), which stands for ", n->name, n->op, n->is_kernel ? "a kernel" : "no kernel of its own");
+        (void)fprintf(out, "  is now %s (%s, %s), which stands for ", n->name, n->op,
+                      n->is_kernel ? "a kernel" : "no kernel of its own");
         print_names(n->origin, n->n_origin, out);
         (void)fprintf(out, "\n  %s\n", n->text);
     }

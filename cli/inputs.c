@@ -41,7 +41,8 @@ static void learn_sizes(sizes *known, const opf_port *port, const opf_tensor *te
 
 /* ---- making one tensor ---- */
 
-static void set_dims(opf_tensor *tensor, const opf_port *port, sizes *known, const cli_options *options, cli_missing missing)
+static void set_dims(opf_tensor *tensor, const opf_port *port, sizes *known, const cli_options *options,
+                     cli_missing missing)
 {
     tensor->type = port->type;
     tensor->rank = port->rank;
@@ -54,11 +55,11 @@ static void set_dims(opf_tensor *tensor, const opf_port *port, sizes *known, con
         if (symbol == NULL && port->dims[k] >= 0)
             continue;
         if (size == NULL && missing != CLI_MISSING_RANDOM)
-            cli_die(CLI_USAGE, "input %s: dimension %d (%s) has no size: give --dim SYMBOL=N or --shape %s=...", port->name, k,
-                    symbol == NULL ? "?" : symbol, port->name);
+            cli_die(CLI_USAGE, "input %s: dimension %d (%s) has no size: give --dim SYMBOL=N or --shape %s=...",
+                    port->name, k, symbol == NULL ? "?" : symbol, port->name);
         if (size == NULL) {
-            cli_note(options, "opfuse: dimension %d (%s) of input %s is taken as 1; --dim or --shape set it", k, symbol == NULL ? "?" : symbol,
-                     port->name);
+            cli_note(options, "opfuse: dimension %d (%s) of input %s is taken as 1; --dim or --shape set it", k,
+                     symbol == NULL ? "?" : symbol, port->name);
             add_size(known, symbol == NULL ? "?" : symbol, 1);
         }
         tensor->dims[k] = size == NULL ? 1 : *size;
@@ -69,8 +70,10 @@ static void make_data(opf_tensor *tensor, const opf_port *port)
 {
     size_t count;
     if (cli_type_kind(port->type) == CLI_KIND_NONE)
-        cli_die(CLI_USAGE, "input %s has type %s: it cannot be made, give a file", port->name, opf_type_name(port->type));
-    if (!cli_tensor_size(tensor->type, tensor->rank, tensor->dims, &count, &tensor->bytes) || tensor->bytes > PTRDIFF_MAX - 64)
+        cli_die(CLI_USAGE, "input %s has type %s: it cannot be made, give a file", port->name,
+                opf_type_name(port->type));
+    if (!cli_tensor_size(tensor->type, tensor->rank, tensor->dims, &count, &tensor->bytes) ||
+        tensor->bytes > PTRDIFF_MAX - 64)
         cli_die(CLI_USAGE, "input %s: these sizes are too large", port->name);
     tensor->data = aligned_alloc(64, (tensor->bytes + 64) & ~(size_t)63);
     if (tensor->data == NULL)
@@ -126,12 +129,13 @@ static void load_file(opf_tensor *tensor, const char *from, const char *name)
     else if (cli_ends_with(from, ".npy") || cli_ends_with(from, ".pb"))
         cli_check(opf_tensor_load(from, tensor, NULL, 0, &error), &error);
     else
-        cli_die(CLI_USAGE, "-i %s=%s: must be a .npy, .npz or .pb file, or random[:SEED[:LO:HI]], zeros or ones", name, from);
+        cli_die(CLI_USAGE, "-i %s=%s: must be a .npy, .npz or .pb file, or random[:SEED[:LO:HI]], zeros or ones", name,
+                from);
 }
 
 /* from NULL: random. */
-static void make_tensor(cli_inputs *inputs, size_t index, const opf_port *port, const char *from, sizes *known, const cli_options *options,
-                        cli_missing missing)
+static void make_tensor(cli_inputs *inputs, size_t index, const opf_port *port, const char *from, sizes *known,
+                        const cli_options *options, cli_missing missing)
 {
     opf_tensor      *tensor = &inputs->tensors[index];
     cli_random_range range  = {0};
@@ -169,7 +173,8 @@ static void check_names(const cli_options *options, const opf_port *ports, size_
         while (k < n && strcmp(ports[k].name, options->inputs[i].name) != 0)
             k++;
         if (k == n)
-            cli_die(CLI_USAGE, "-i %s: the model has no such input; see: opfuse info %s", options->inputs[i].name, options->paths.items[0]);
+            cli_die(CLI_USAGE, "-i %s: the model has no such input; see: opfuse info %s", options->inputs[i].name,
+                    options->paths.items[0]);
     }
 }
 
@@ -195,7 +200,8 @@ void cli_inputs_make(cli_inputs *inputs, const opf_model *model, const cli_optio
             continue;
         if (from == NULL && missing == CLI_MISSING_DIES) {
             char *type = cli_port_text(&ports[i]);
-            cli_die(CLI_USAGE, "input %s (%s) is not given: -i %s=FILE, or random, zeros, ones", ports[i].name, type, ports[i].name);
+            cli_die(CLI_USAGE, "input %s (%s) is not given: -i %s=FILE, or random, zeros, ones", ports[i].name, type,
+                    ports[i].name);
         }
         make_tensor(inputs, i, &ports[i], from, &known, options, missing);
     }

@@ -130,7 +130,7 @@ static void inflate_entry(const archive *a, const entry *e, const unsigned char 
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
         cli_die(CLI_SYSTEM, "out of memory");
     uint64_t left_in = e->packed, left_out = e->size;
-    int      state = Z_OK;
+    int      state  = Z_OK;
     stream.next_in  = (Bytef *)(uintptr_t)packed; /* zlib only reads it */
     stream.next_out = data;
     while (state == Z_OK) { /* zlib counts in 32 bits */
@@ -182,19 +182,20 @@ static entry find_entry(const archive *a, const char *name)
             return e;
     }
     if (count != 1)
-        cli_die(CLI_REJECTED, "%s: holds %llu arrays, none of them is called %s", a->path, (unsigned long long)count, name);
+        cli_die(CLI_REJECTED, "%s: holds %llu arrays, none of them is called %s", a->path, (unsigned long long)count,
+                name);
     return e;
 }
 
 void cli_npz_load(const char *path, const char *name, opf_tensor *tensor)
 {
-    archive        a         = {.path = path};
-    opf_error      error     = {0};
-    unsigned char *contents  = cli_read_file(path, &a.size);
-    a.data                   = contents;
-    entry          e         = find_entry(&a, name);
-    unsigned char *data      = extract(&a, &e);
-    opf_status     status    = opf_tensor_parse(data, (size_t)e.size, true, tensor, NULL, 0, &error);
+    archive        a        = {.path = path};
+    opf_error      error    = {0};
+    unsigned char *contents = cli_read_file(path, &a.size);
+    a.data                  = contents;
+    entry          e        = find_entry(&a, name);
+    unsigned char *data     = extract(&a, &e);
+    opf_status     status   = opf_tensor_parse(data, (size_t)e.size, true, tensor, NULL, 0, &error);
     free(data);
     free(contents);
     if (status != OPF_OK)

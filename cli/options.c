@@ -12,9 +12,10 @@
 static bool parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
 {
     char *end;
-    errno           = 0;
+    errno            = 0;
     long long parsed = strtoll(text, &end, 10);
-    if (text[0] == '\0' || strchr(" \t\n\v\f\r", text[0]) != NULL || *end != '\0' || errno != 0 || parsed < least || parsed > most)
+    if (text[0] == '\0' || strchr(" \t\n\v\f\r", text[0]) != NULL || *end != '\0' || errno != 0 || parsed < least ||
+        parsed > most)
         return false;
     *value = parsed;
     return true;
@@ -64,7 +65,8 @@ static void add_list(cli_texts *list, const char *option, char *value)
 
 static void set_input(cli_options *o, const char *option, char *value)
 {
-    const char *from = split(option, value, strchr(value, '='), "NAME=FILE, NAME=random[:SEED[:LO:HI]], NAME=zeros or NAME=ones");
+    const char *from =
+        split(option, value, strchr(value, '='), "NAME=FILE, NAME=random[:SEED[:LO:HI]], NAME=zeros or NAME=ones");
     for (size_t i = 0; i < o->n_inputs; i++)
         if (strcmp(o->inputs[i].name, value) == 0)
             cli_die(CLI_USAGE, "%s %s is given twice", option, value);
@@ -78,7 +80,7 @@ static void set_shape(cli_options *o, const char *option, char *value)
     const char     *at    = split(option, value, strrchr(value, '='), "NAME=1x3x224x224 (nothing after = is a scalar)");
     opf_named_shape shape = {.name = value};
     while (*at != '\0') {
-        char     *end;
+        char *end;
         errno          = 0;
         long long size = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
         if (size < 0 || errno != 0 || (*end != 'x' && *end != '\0') || (*end == 'x' && end[1] == '\0'))
@@ -113,7 +115,8 @@ static void set_limit(cli_options *o, const char *option, char *value)
     if (suffix != NULL)
         text[n - 1] = '\0';
     if (!parse_integer(text, 0, INT64_MAX >> shift, &limit))
-        cli_die(CLI_USAGE, "%s %s: the value must be a number, K, M, G or T after it multiply by 1024 each", option, value);
+        cli_die(CLI_USAGE, "%s %s: the value must be a number, K, M, G or T after it multiply by 1024 each", option,
+                value);
     o->limits                = cli_grow(o->limits, o->n_limits, sizeof *o->limits);
     o->limits[o->n_limits++] = (opf_named_value){.name = value, .value = limit << shift};
 }
@@ -235,7 +238,8 @@ static const spec *find_spec(const cli_command *command, const char *name, size_
         if (strlen(specs[i].name) != length || strncmp(specs[i].name, name, length) != 0)
             continue;
         if ((command->options & CLI_BIT(specs[i].id)) == 0)
-            cli_die(CLI_USAGE, "%s does not take %s; see: opfuse %s --help", command->name, specs[i].name, command->name);
+            cli_die(CLI_USAGE, "%s does not take %s; see: opfuse %s --help", command->name, specs[i].name,
+                    command->name);
         return &specs[i];
     }
     cli_die(CLI_USAGE, "there is no option %.*s; see: opfuse %s --help", (int)length, name, command->name);
@@ -247,7 +251,8 @@ static void check_combinations(const cli_options *o)
     if (o->paths.n < command->min_paths)
         cli_die(CLI_USAGE, "%s needs %s; see: opfuse %s --help", command->name, command->arguments, command->name);
     if (o->paths.n > command->max_paths)
-        cli_die(CLI_USAGE, "%s is one argument too many; see: opfuse %s --help", o->paths.items[command->max_paths], command->name);
+        cli_die(CLI_USAGE, "%s is one argument too many; see: opfuse %s --help", o->paths.items[command->max_paths],
+                command->name);
     if (o->reference && o->no_fuse)
         cli_die(CLI_USAGE, "--reference and --no-fuse exclude each other: the reference is never fused");
     if (o->stage != NULL && (o->json || o->dot != NULL || o->node != NULL || o->rule != NULL))
@@ -255,7 +260,8 @@ static void check_combinations(const cli_options *o)
     if (o->ablate && (o->reference || o->no_fuse))
         cli_die(CLI_USAGE, "--ablate switches fusions off: there are none with --reference or --no-fuse");
     if (o->serve && (o->ablate || o->runs >= 0 || o->seconds >= 0))
-        cli_die(CLI_USAGE, "--serve takes the number of runs from stdin: neither --runs, --seconds nor --ablate go with it");
+        cli_die(CLI_USAGE,
+                "--serve takes the number of runs from stdin: neither --runs, --seconds nor --ablate go with it");
     if (o->format != NULL && o->folder == NULL)
         cli_die(CLI_USAGE, "--format needs -o DIR");
     if (o->markdown && o->json)
@@ -264,7 +270,8 @@ static void check_combinations(const cli_options *o)
 
 void cli_options_parse(cli_options *o, const cli_command *command, int argc, char **argv)
 {
-    *o = (cli_options){.command = command, .rtol = -1, .atol = -1, .seconds = -1, .threads = -1, .runs = -1, .warmup = -1};
+    *o = (cli_options){
+        .command = command, .rtol = -1, .atol = -1, .seconds = -1, .threads = -1, .runs = -1, .warmup = -1};
     bool only_paths = false;
     for (int i = 0; i < argc; i++) {
         char *text = argv[i];
@@ -311,8 +318,8 @@ void cli_options_free(cli_options *o)
 
 void cli_print_help(const cli_command *command, FILE *out)
 {
-    (void)fprintf(out, "opfuse %s %s%s[OPTIONS]\n\n%s.\n\n", command->name, command->arguments, command->arguments[0] == '\0' ? "" : " ",
-                  command->summary);
+    (void)fprintf(out, "opfuse %s %s%s[OPTIONS]\n\n%s.\n\n", command->name, command->arguments,
+                  command->arguments[0] == '\0' ? "" : " ", command->summary);
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         char text[64];
         if ((command->options & CLI_BIT(specs[i].id)) == 0)
@@ -365,7 +372,9 @@ opf_session_options cli_session_options(const cli_options *o)
 {
     return (opf_session_options){
         .threads         = o->threads < 0 ? 0 : (int32_t)o->threads,
-        .mode            = o->reference ? OPF_MODE_REFERENCE : o->no_fuse ? OPF_MODE_UNFUSED : OPF_MODE_FUSED,
+        .mode            = o->reference ? OPF_MODE_REFERENCE
+                           : o->no_fuse ? OPF_MODE_UNFUSED
+                                        : OPF_MODE_FUSED,
         .flush_denormals = o->flush_denormals,
     };
 }

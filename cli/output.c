@@ -55,7 +55,8 @@ static void write_field(FILE *out, const char *text)
         }
 }
 
-void cli_output_write(const cli_options *options, const char *const *names, const opf_tensor *tensors, char *const *files, size_t n)
+void cli_output_write(const cli_options *options, const char *const *names, const opf_tensor *tensors,
+                      char *const *files, size_t n)
 {
     char  *table = NULL;
     size_t size  = 0;

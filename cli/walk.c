@@ -27,7 +27,8 @@ static int compare_numbers(const void *a, const void *b)
 static bool parse_name(const char *name, const char *prefix, const char *suffix, size_t *number)
 {
     size_t length = strlen(prefix);
-    if (strncmp(name, prefix, length) != 0 || name[length] < '0' || name[length] > '9' || (name[length] == '0' && name[length + 1] >= '0' && name[length + 1] <= '9'))
+    if (strncmp(name, prefix, length) != 0 || name[length] < '0' || name[length] > '9' ||
+        (name[length] == '0' && name[length + 1] >= '0' && name[length + 1] <= '9'))
         return false;
     char *end;
     errno   = 0;
@@ -85,7 +86,8 @@ static bool is_loop(const level *up, const struct stat *info)
 static void walk(cli_cases *cases, const char *folder, const char *name, const level *up)
 {
     struct stat info;
-    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || is_loop(up, &info) || (up != NULL && up->depth >= MAX_DEPTH))
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || is_loop(up, &info) ||
+        (up != NULL && up->depth >= MAX_DEPTH))
         return;
     if (name[0] != '\0' && is_case(folder)) {
         add_case(cases, cli_format("%s", name), folder);

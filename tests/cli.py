@@ -74,6 +74,14 @@ def version_and_help(_):
 
 
 @check
+def help_of_each_command(_):
+    for command in ("info", "run", "explain", "verify", "bench", "test", "ops"):
+        text = expect(0, command, "--help").stdout
+        assert text == expect(0, "help", command).stdout
+        assert "Examples:" in text and f"opfuse {command}" in text, command
+
+
+@check
 def wrong_usage(_):
     expect(2)
     expect(2, "frobnicate", RESIDUAL)
@@ -161,6 +169,39 @@ def run_input_forms(folder):
     expect(0, "run", folder / "m.onnx", "-i", f"x={folder / 'x.pb'}", "-o", folder / "pb", "--format", "pb")
     tensor = TensorProto.FromString((folder / "pb" / "y.pb").read_bytes())
     assert np.array_equal(numpy_helper.to_array(tensor), x + x)
+
+
+@check
+def run_archives(folder):
+    """.npz: deflated, the only array under another name, several of which none fits, broken at any byte."""
+    double_model(folder / "m.onnx")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez_compressed(folder / "x.npz", other=x)
+    expect(0, "run", folder / "m.onnx", "-i", f"x={folder / 'x.npz'}", "-o", folder / "out")
+    assert np.array_equal(np.load(folder / "out" / "y.npy"), x + x)
+    np.savez(folder / "two.npz", a=x, b=x)
+    expect(3, "run", folder / "m.onnx", "-i", f"x={folder / 'two.npz'}")
+    whole = (folder / "x.npz").read_bytes()
+    for at in range(0, len(whole), 17):
+        (folder / "cut.npz").write_bytes(whole[:at])
+        expect(3, "run", folder / "m.onnx", "-i", f"x={folder / 'cut.npz'}")
+        (folder / "bent.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:])
+        done = opfuse("run", folder / "m.onnx", "-i", f"x={folder / 'bent.npz'}")
+        assert done.returncode in (0, 3), f"byte {at}: exit code {done.returncode}: {done.stderr}"
+
+
+@check
+def run_types(folder):
+    """Inputs of every type can be made, and outputs that .npy cannot hold are written as .pb."""
+    for name in ("FLOAT16", "BFLOAT16", "DOUBLE", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT8", "INT64", "BOOL"):
+        value = helper.make_tensor_value_info("x", TensorProto.DataType.Value(name), [5])
+        result = helper.make_tensor_value_info("y", TensorProto.DataType.Value(name), [5])
+        save_model(folder / "m.onnx", [helper.make_node("Identity", ["x"], ["y"])], [value], [result], opset=21, ir=10)
+        expect(0, "run", folder / "m.onnx", "-i", "x=ones", "-o", folder / "out", "--format", "pb")
+        tensor = TensorProto.FromString((folder / "out" / "y.pb").read_bytes())
+        assert np.all(numpy_helper.to_array(tensor).astype(np.float64) == 1), name
+        expect(2 if name in ("BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4") else 0,
+               "run", folder / "m.onnx", "-i", "x=random", "-o", folder / "out")
 
 
 @check
@@ -260,6 +301,19 @@ def explain_text_forms(folder):
 
 
 @check
+def explain_one_node(_):
+    node = onnx.load(RESIDUAL).graph.node
+    relu = next(n.name for n in node if n.op_type == "Relu")
+    report = opfuse_json("explain", RESIDUAL, "--node", relu)
+    assert any(relu in entry["origin"] for entry in report["nodes"]), "where did it go?"
+    assert report["fusions"] and all(relu in fusion["origin"] for fusion in report["fusions"])
+    assert relu in expect(0, "explain", RESIDUAL, "--node", relu).stdout
+    expect(2, "explain", RESIDUAL, "--node", "nobody")
+    assert {f["rule"] for f in opfuse_json("explain", RESIDUAL, "--rule", "conv-bn")["fusions"]} == {"conv-bn"}
+    expect(2, "explain", RESIDUAL, "--rule", "no-such-rule")
+
+
+@check
 def near_misses(folder):
     """A layer norm whose exponent is 3 is refused with code and reason."""
     def constant(name, value):
@@ -333,6 +387,13 @@ def unfused_runs_on_the_same_kernels(_):
 
 
 @check
+def bench_serve(_):
+    lines = expect(0, "bench", RESIDUAL, "--serve", input="run 2\nrun 3\n").stdout.splitlines()
+    demand_keys(json.loads(lines[0]), "open_ms", "first_run_ms")
+    assert [len(json.loads(line)) for line in lines[1:]] == [2, 3]
+
+
+@check
 def bench_ablate(_):
     report = opfuse_json("bench", RESIDUAL, "--runs", 3, "--ablate")
     assert any(entry["off"] == "conv-bn" for entry in report["ablation"])
@@ -369,6 +430,8 @@ def test_command(folder):
     assert all(case["reason"] for case in report["cases"] if case["status"] != "passed")
     (folder / "nothing").mkdir()
     expect(2, "test", folder / "nothing")
+    (folder / "all" / "deep" / "loop").symlink_to("..")  # a folder inside itself is not walked twice
+    assert len(opfuse_json("test", folder / "all", codes=(1,))["cases"]) == 4
 
 
 @check

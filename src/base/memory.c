@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
+#include "base/status.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,14 @@ void opf_heap_init(opf_heap *heap, const opf_allocator *allocator, size_t limit)
     heap->allocator = allocator != NULL ? *allocator : (opf_allocator){system_alloc, system_release, NULL};
     heap->limit     = limit == 0 ? SIZE_MAX : limit;
     atomic_init(&heap->used, 0);
+    atomic_init(&heap->was_limited, false);
+}
+
+opf_status opf_heap_status(const opf_heap *heap, opf_status status, opf_error *error)
+{
+    if (status != OPF_OUT_OF_MEMORY || !atomic_load(&heap->was_limited))
+        return status;
+    return opf_fail(error, OPF_LIMIT, "more memory is needed than the limit memory, %zu bytes", heap->limit);
 }
 
 void *opf_heap_alloc(opf_heap *heap, size_t bytes)
@@ -37,6 +47,8 @@ void *opf_heap_alloc(opf_heap *heap, size_t bytes)
     void  *pointer = NULL;
     if (bytes <= heap->limit && before <= heap->limit - bytes)
         pointer = heap->allocator.alloc(heap->allocator.user, bytes, OPF_ALIGNMENT);
+    else
+        atomic_store(&heap->was_limited, true);
     if (pointer == NULL)
         atomic_fetch_sub(&heap->used, bytes);
     return pointer;

@@ -17,10 +17,13 @@ typedef struct opf_heap {
     opf_allocator  allocator;
     size_t         limit; /* bytes */
     _Atomic size_t used;
+    atomic_bool    was_limited; /* an allocation was refused by the limit, not by the system */
 } opf_heap;
 
 /* allocator NULL: the system's. limit 0: none. */
 void opf_heap_init(opf_heap *heap, const opf_allocator *allocator, size_t limit);
+/* Out of memory because of the limit is OPF_LIMIT: says so in status and message, and leaves all else as it is. */
+opf_status opf_heap_status(const opf_heap *heap, opf_status status, opf_error *error);
 /* 64-byte aligned, not cleared; NULL when there is no memory or the limit is reached. bytes 0 gives a valid pointer. */
 void *opf_heap_alloc(opf_heap *heap, size_t bytes);
 void opf_heap_free(opf_heap *heap, void *pointer, size_t bytes); /* the bytes it was allocated with */

@@ -140,7 +140,8 @@ static opf_status build(opf_model *model, const void *data, size_t bytes, bool m
     OPF_TRY(copy_names(model, options->skip, options->n_skip, &model->fuse_options.skip, &model->fuse_options.n_skip, error));
     model->fuse_options.stop_after = -1;
     model->report                  = (opf_fuse_report){.arena = &model->arena};
-    OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
+    if (!options->no_fuse)
+        OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
     OPF_OOM_IF(error, opf_dims_failed(model->dims));
     model->weights = opf_weights_create(&model->heap);
     OPF_OOM_IF(error, model->weights == NULL);
@@ -175,6 +176,8 @@ opf_status opf_model_from_memory(const void *data, size_t bytes, const char *fol
     opf_status status = create(options, model, error);
     if (status == OPF_OK)
         status = build(*model, data, bytes, false, folder, options, error);
+    if (*model != NULL)
+        status = opf_heap_status(&(*model)->heap, status, error);
     if (status != OPF_OK)
         opf_model_destroy(model);
     return status;
@@ -203,6 +206,8 @@ opf_status opf_model_open(const char *path, const opf_model_options *options, op
     opf_status status = create(options, model, error);
     if (status == OPF_OK)
         status = open_file(*model, path, options, error);
+    if (*model != NULL)
+        status = opf_heap_status(&(*model)->heap, status, error);
     if (status != OPF_OK)
         opf_model_destroy(model);
     return status;

@@ -3,7 +3,7 @@
 #include "exec/model.h"
 
 #include "exec/compare.h"
-#include "exec/random.h"
+#include "base/random.h"
 #include "ops/infer.h"
 
 #include <math.h>

@@ -102,6 +102,9 @@ struct opf_op {
     uint32_t              n_rows;
     opf_status (*infer)(opf_infer *infer, opf_error *error);
     opf_status (*reference)(const opf_call *call, opf_error *error); /* fails on data errors only, before it writes */
+    /* Optional: computes the shapes of outputs from the data of the inputs, for shapes that depend on more than known
+       values. in[] as for reference, call->out is not read; out[] has types set and gets rank and dims, all numbers. */
+    opf_status (*resolve)(const opf_call *call, opf_info *out, opf_arena *arena, opf_error *error);
     const char *notes; /* for the list of operators, may be NULL */
 };
 #define OPF_COUNT(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))

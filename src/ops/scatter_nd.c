@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/movement.h"
-
-#include <math.h>
-#include <string.h>
-
-typedef enum reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX, REDUCTIONS } reduction;
-
-static opf_status get_reduction(const char *name, reduction *r, opf_error *error)
-{
-    static const char *const names[REDUCTIONS] = {"none", "add", "mul", "min", "max"};
-    for (int i = 0; i < REDUCTIONS; i++)
-        if (strcmp(names[i], name) == 0) {
-            *r = (reduction)i;
-            return OPF_OK;
-        }
-    return opf_fail(error, OPF_INVALID_MODEL, "reduction \"%s\" does not exist", name);
-}
+#include "ops/scatter.h"
 
 static opf_status infer_scatter_nd(opf_infer *infer, opf_error *error)
 {
     const opf_info *data = infer->in[0], *indices = infer->in[1];
-    reduction       r;
-    OPF_TRY(get_reduction(opf_node_string(infer->node, "reduction", "none"), &r, error));
-    OPF_FAIL_IF(error, r != REDUCE_NONE && data->type == OPF_COMPLEX64, OPF_UNSUPPORTED, "no reduction of type %s",
-                opf_type_name(data->type));
+    opf_scatter     r;
+    OPF_TRY(opf_scatter_read(opf_node_string(infer->node, "reduction", "none"), data->type, &r, error));
     OPF_FAIL_IF(error, indices->rank == 0, OPF_INVALID_MODEL, "indices has rank 0, must be 1 at least");
     bool has_depth = indices->rank > 0 && opf_dim_is_number(indices->dims[indices->rank - 1]) && data->rank >= 0;
     OPF_FAIL_IF(error, has_depth && indices->dims[indices->rank - 1].n > data->rank, OPF_INVALID_MODEL,
@@ -41,42 +24,13 @@ static opf_status infer_scatter_nd(opf_infer *infer, opf_error *error)
         }
     }
     OPF_TRY(opf_infer_same(infer, 0, 0, error));
-    return r == REDUCE_NONE && has_depth ? opf_infer_moved(infer, error) : OPF_OK;
+    return r == OPF_SCATTER_NONE && has_depth ? opf_infer_moved(infer, error) : OPF_OK;
 }
 
 /* ---- reference ---- */
 
-static double reduce_f64(reduction r, double a, double b)
-{
-    switch (r) {
-    case REDUCE_ADD:
-        return a + b;
-    case REDUCE_MUL:
-        return a * b;
-    case REDUCE_MIN:
-        return a < b || isnan(a) ? a : b;
-    default:
-        return a > b || isnan(a) ? a : b;
-    }
-}
-
-static int64_t reduce_i64(reduction r, bool is_unsigned, int64_t a, int64_t b)
-{
-    bool less = is_unsigned ? (uint64_t)a < (uint64_t)b : a < b;
-    switch (r) {
-    case REDUCE_ADD:
-        return (int64_t)((uint64_t)a + (uint64_t)b);
-    case REDUCE_MUL:
-        return (int64_t)((uint64_t)a * (uint64_t)b);
-    case REDUCE_MIN:
-        return less ? a : b;
-    default:
-        return less ? b : a;
-    }
-}
-
 /* The slice that one index names: its place in the result is start, its shape dims. */
-static void reduce_slice(reduction r, const opf_view *out, int64_t start, const opf_view *updates, int64_t from,
+static void reduce_slice(opf_scatter r, const opf_view *out, int64_t start, const opf_view *updates, int64_t from,
                          const opf_view *slice)
 {
     opf_view        inner    = *slice; /* of updates: the last dimensions */
@@ -84,15 +38,8 @@ static void reduce_slice(reduction r, const opf_view *out, int64_t start, const 
     opf_walk        walk;
     for (int32_t i = 0; i < slice->rank; i++)
         inner.strides[i] = updates->strides[updates->rank - slice->rank + i];
-    for (opf_walk_init(&walk, slice->rank, slice->dims, 2, views); walk.left != 0; opf_walk_next(&walk)) {
-        int64_t  a = start + walk.offset[0], b = from + walk.offset[1];
-        opf_view target = *out;
-        if (opf_types_have(OPF_TYPES_FLOAT, out->type))
-            opf_view_put_f64(&target, a, reduce_f64(r, opf_view_f64(out, a), opf_view_f64(updates, b)));
-        else
-            opf_view_put_i64(&target, a,
-                             reduce_i64(r, out->type == OPF_UINT64, opf_view_i64(out, a), opf_view_i64(updates, b)));
-    }
+    for (opf_walk_init(&walk, slice->rank, slice->dims, 2, views); walk.left != 0; opf_walk_next(&walk))
+        opf_scatter_reduce(r, out, start + walk.offset[0], updates, from + walk.offset[1]);
 }
 
 /* Offset of the slice in out that the index at `at` names. */
@@ -118,10 +65,10 @@ static opf_status reference_scatter_nd(const opf_call *call, opf_error *error)
     const int32_t   depth = (int32_t)indices->dims[indices->rank - 1];
     const opf_view *views[2] = {indices, updates};
     opf_view        slice    = {.rank = out->rank - depth};
-    reduction       r;
+    opf_scatter     r;
     opf_walk        walk;
     int64_t         start;
-    OPF_TRY(get_reduction(opf_call_string(call, "reduction", "none"), &r, error));
+    OPF_TRY(opf_scatter_read(opf_call_string(call, "reduction", "none"), data->type, &r, error));
     for (opf_walk_init(&walk, indices->rank - 1, indices->dims, 2, views); walk.left != 0; opf_walk_next(&walk))
         OPF_TRY(
             slice_offset(out, indices, walk.offset[0], &start, error)); /* all are checked before anything is written */
@@ -133,7 +80,7 @@ static opf_status reference_scatter_nd(const opf_call *call, opf_error *error)
                   out->dims);
     for (opf_walk_init(&walk, indices->rank - 1, indices->dims, 2, views); walk.left != 0; opf_walk_next(&walk)) {
         OPF_TRY(slice_offset(out, indices, walk.offset[0], &start, error));
-        if (r == REDUCE_NONE)
+        if (r == OPF_SCATTER_NONE)
             opf_move_grid(bits, (opf_grid){out->data, start, slice.strides},
                           (opf_grid){updates->data, walk.offset[1], updates->strides + indices->rank - 1}, slice.rank,
                           slice.dims);
@@ -141,17 +88,6 @@ static opf_status reference_scatter_nd(const opf_call *call, opf_error *error)
             reduce_slice(r, out, start, updates, walk.offset[1], &slice);
     }
     return OPF_OK;
-}
-
-static opf_status lower_reduction(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
-{
-    const opf_node *node = opf_graph_node(graph, id);
-    reduction       r;
-    OPF_TRY(get_reduction(opf_node_string(node, "reduction", "none"), &r, error));
-    int32_t first = r == REDUCE_NONE ? 11 : r == REDUCE_ADD || r == REDUCE_MUL ? 16 : 18;
-    OPF_FAIL_IF(error, opset < first, OPF_UNSUPPORTED, "%s (%s): this reduction came with opset %d", node->name,
-                node->op_type, first);
-    return opset < 16 ? opf_drop_attr(graph, id, "reduction") : OPF_OK;
 }
 
 const opf_op opf_op_ScatterND = {
@@ -168,7 +104,7 @@ const opf_op opf_op_ScatterND = {
     .attrs = (const opf_attr_def[]){{.name = "reduction", .type = OPF_ATTR_STRING, .s = "none"}},
     .n_attrs = 1,
     .rows =
-        (const opf_import_row[]){{13, opf_import_same, opf_lower_moved_type}, {18, opf_import_same, lower_reduction}},
+        (const opf_import_row[]){{13, opf_import_same, opf_lower_moved_type}, {18, opf_import_same, opf_scatter_lower}},
     .n_rows = 2,
     .infer = infer_scatter_nd,
     .reference = reference_scatter_nd,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ReduceMean and ReduceSum over trailing axes of rows, or over the pixels of channels-last images; ReduceMax over rows. */
+/* ReduceMean and ReduceSum over one run of axes: rows, the pixels of channels-last images, tokens of a sequence; ReduceMax
+   over rows. */
 #include "plan/planner.h"
 
 #include <string.h>
@@ -56,32 +57,40 @@ opf_status opf_lower_reduce(opf_planner *planner, opf_node_id id, bool *done, op
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
     if (opf_place_elements(&x) == 0 || x.rank == 0 || !read_axes(planner, node, x.rank, reduced))
         return OPF_OK;
-    int32_t first = x.rank;
-    while (first > 0 && reduced[first - 1])
-        first--;
-    bool    rows = first < x.rank, images = x.rank > 2 && !reduced[0] && !reduced[1] && first == 2 && x.strides[1] == 1 && !r.max;
-    int64_t outer, n;
-    for (int32_t i = 0; i < first; i++)
-        rows = rows && !reduced[i];
-    if (!rows || !opf_place_linear(&x, first, x.rank - 1, &n))
+    /* The reduced axes must be one run [first, last); what is kept on both sides has strides of its own. */
+    int32_t first = 0, last = x.rank;
+    while (first < x.rank && !reduced[first])
+        first++;
+    while (last > first && !reduced[last - 1])
+        last--;
+    for (int32_t i = first; i < last; i++)
+        if (!reduced[i])
+            return OPF_OK;
+    int64_t n, outer, inner;
+    if (first == last || !opf_place_linear(&x, first, last - 1, &n) || !opf_place_linear(&x, last, x.rank - 1, &inner))
         return OPF_OK;
     r.n = 1;
-    for (int32_t i = first; i < x.rank; i++)
+    for (int32_t i = first; i < last; i++)
         r.n *= (size_t)x.dims[i];
-    r.pixels = images && r.n > 1 && n != 1;
-    if (r.pixels)
-        outer = x.strides[0];
-    else if ((n != 1 && r.n != 1) || !opf_place_linear(&x, 0, first - 1, &outer))
+    r.channels = 1;
+    for (int32_t i = last; i < x.rank; i++)
+        r.channels *= (size_t)x.dims[i];
+    bool images = last == x.rank && first == 2 && x.strides[1] == 1 && n != 1; /* channels-last, channels kept */
+    if (images)
+        r.channels = (size_t)x.dims[1];
+    r.pixels = images || r.channels > 1;
+    if (r.pixels ? r.max || (!images && inner != 1) : n != 1 && r.n != 1)
+        return OPF_OK;
+    if (!opf_place_linear(&x, 0, images ? 0 : first - 1, &outer))
         return OPF_OK;
     *done = true;
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &y, error));
-    r.channels = r.pixels ? (size_t)x.dims[1] : 1;
-    r.outer    = r.pixels ? (size_t)x.dims[0] : opf_place_elements(&x) / r.n;
-    r.x        = opf_place_ref(&x);
-    r.y        = opf_place_ref(&y);
-    r.x_outer  = (ptrdiff_t)outer;
-    r.x_n      = (ptrdiff_t)n;
-    r.scale    = node->op == &opf_op_ReduceMean ? 1.0f / (float)r.n : 1.0f;
+    r.outer   = opf_place_elements(&x) / r.n / r.channels;
+    r.x       = opf_place_ref(&x);
+    r.y       = opf_place_ref(&y);
+    r.x_outer = (ptrdiff_t)outer;
+    r.x_n     = (ptrdiff_t)n;
+    r.scale   = node->op == &opf_op_ReduceMean ? 1.0f / (float)r.n : 1.0f;
     reduce_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel = r.pixels ? "pixel_sum_f32" : r.max ? "reduce_max_f32" : "reduce_sum_f32",
