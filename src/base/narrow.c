@@ -98,7 +98,7 @@ unsigned opf_double_to_power(double x, opf_power_round round, bool saturate)
     if (isinf(x))
         return saturate ? POWER_LARGEST : POWER_NAN;
     if (x < 0x1p-127)
-        return saturate || x != 0 ? 0 : POWER_NAN;
+        return saturate ? 0 : POWER_NAN;
     const double fraction = frexp(x, &exponent) * 2; /* in [1, 2) */
     const bool   up       = round == OPF_POWER_UP ? fraction > 1 : round == OPF_POWER_NEAREST && fraction >= 1.5;
     const int    power    = exponent - 1 + (up ? 1 : 0) + POWER_BIAS;

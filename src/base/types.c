@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/types.h"
 
+#include "base/narrow.h"
+
 #include <math.h>
 
 static const struct {
@@ -110,11 +112,11 @@ uint16_t opf_double_to_bfloat(double x)
     return (uint16_t)(bits >> 16);
 }
 
-#define LOAD(ctype)                                                                                                    \
+#define LOAD(ctype, as)                                                                                                   \
     do {                                                                                                               \
         ctype element_;                                                                                                \
         memcpy(&element_, (const char *)data + i * sizeof element_, sizeof element_);                                  \
-        return element_;                                                                                               \
+        return (as)element_;                                                                                             \
     } while (0)
 #define STORE(ctype, value)                                                                                            \
     do {                                                                                                               \
@@ -125,20 +127,49 @@ uint16_t opf_double_to_bfloat(double x)
 
 static uint16_t load_u16(const void *data, size_t i)
 {
-    LOAD(uint16_t);
+    LOAD(uint16_t, uint16_t);
+}
+
+/* Elements of 2, 4 or 8 bits: bytes are filled from the low bits up. */
+static unsigned load_bits(size_t bits, const void *data, size_t i)
+{
+    const size_t each = 8 / bits;
+    return ((const unsigned char *)data)[i / each] >> i % each * bits & ((1u << bits) - 1);
+}
+
+static void store_bits(size_t bits, void *data, size_t i, unsigned element)
+{
+    const size_t   each = 8 / bits, shift = i % each * bits;
+    const unsigned mask = ((1u << bits) - 1) << shift;
+    unsigned char *byte = (unsigned char *)data + i / each;
+    *byte               = (unsigned char)((*byte & ~mask) | (element << shift & mask));
+}
+
+static int64_t sign_extended(unsigned element, size_t bits)
+{
+    const int64_t sign = (int64_t)1 << (bits - 1);
+    return ((int64_t)element ^ sign) - sign;
 }
 
 double opf_load_f64(opf_type type, const void *data, size_t i)
 {
     switch (type) {
     case OPF_FLOAT:
-        LOAD(float);
+        LOAD(float, double);
     case OPF_DOUBLE:
-        LOAD(double);
+        LOAD(double, double);
     case OPF_FLOAT16:
-        return opf_half_to_float(load_u16(data, i));
+        return (double)opf_half_to_float(load_u16(data, i));
     case OPF_BFLOAT16:
-        return opf_bfloat_to_float(load_u16(data, i));
+        return (double)opf_bfloat_to_float(load_u16(data, i));
+    case OPF_FLOAT8E4M3FN:
+    case OPF_FLOAT8E4M3FNUZ:
+    case OPF_FLOAT8E5M2:
+    case OPF_FLOAT8E5M2FNUZ:
+    case OPF_FLOAT4E2M1:
+        return opf_narrow_to_double(type, load_bits(opf_type_bits(type), data, i));
+    case OPF_FLOAT8E8M0:
+        return opf_power_to_double(load_bits(8, data, i));
     case OPF_UINT64:
         return (double)(uint64_t)opf_load_i64(type, data, i);
     default:
@@ -157,6 +188,16 @@ void opf_store_f64(opf_type type, void *data, size_t i, double x)
         STORE(uint16_t, opf_double_to_half(x));
     case OPF_BFLOAT16:
         STORE(uint16_t, opf_double_to_bfloat(x));
+    case OPF_FLOAT8E4M3FN:
+    case OPF_FLOAT8E4M3FNUZ:
+    case OPF_FLOAT8E5M2:
+    case OPF_FLOAT8E5M2FNUZ:
+    case OPF_FLOAT4E2M1:
+        store_bits(opf_type_bits(type), data, i, opf_double_to_narrow(type, x, true));
+        return;
+    case OPF_FLOAT8E8M0:
+        store_bits(8, data, i, opf_double_to_power(x, OPF_POWER_UP, true));
+        return;
     default:
         break;
     }
@@ -166,22 +207,28 @@ int64_t opf_load_i64(opf_type type, const void *data, size_t i)
 {
     switch (type) {
     case OPF_UINT8:
-        LOAD(uint8_t);
+        LOAD(uint8_t, int64_t);
     case OPF_BOOL:
         return ((const unsigned char *)data)[i] != 0;
     case OPF_INT8:
-        LOAD(int8_t);
+        LOAD(int8_t, int64_t);
     case OPF_UINT16:
-        LOAD(uint16_t);
+        LOAD(uint16_t, int64_t);
     case OPF_INT16:
-        LOAD(int16_t);
+        LOAD(int16_t, int64_t);
     case OPF_INT32:
-        LOAD(int32_t);
+        LOAD(int32_t, int64_t);
     case OPF_UINT32:
-        LOAD(uint32_t);
+        LOAD(uint32_t, int64_t);
     case OPF_INT64:
     case OPF_UINT64:
-        LOAD(int64_t);
+        LOAD(int64_t, int64_t);
+    case OPF_UINT4:
+    case OPF_UINT2:
+        return load_bits(opf_type_bits(type), data, i);
+    case OPF_INT4:
+    case OPF_INT2:
+        return sign_extended(load_bits(opf_type_bits(type), data, i), opf_type_bits(type));
     default:
         return 0;
     }
@@ -204,6 +251,12 @@ void opf_store_i64(opf_type type, void *data, size_t i, int64_t x)
     case OPF_INT64:
     case OPF_UINT64:
         STORE(int64_t, x);
+    case OPF_UINT4:
+    case OPF_UINT2:
+    case OPF_INT4:
+    case OPF_INT2:
+        store_bits(opf_type_bits(type), data, i, (unsigned)((uint64_t)x & 0xff));
+        return;
     default:
         break;
     }

@@ -27,6 +27,9 @@ typedef uint64_t opf_types;
     (OPF_TYPE_BIT(OPF_UINT4) | OPF_TYPE_BIT(OPF_INT4) | OPF_TYPE_BIT(OPF_FLOAT4E2M1) | OPF_TYPE_BIT(OPF_UINT2) |       \
      OPF_TYPE_BIT(OPF_INT2))
 
+#define OPF_TYPES_ANY_FLOAT (OPF_TYPES_FLOAT | OPF_TYPES_FLOAT8 | OPF_TYPE_BIT(OPF_FLOAT4E2M1))
+#define OPF_TYPES_ANY_SINT  (OPF_TYPES_SINT | OPF_TYPE_BIT(OPF_INT4) | OPF_TYPE_BIT(OPF_INT2))
+
 static inline bool opf_types_have(opf_types set, opf_type type)
 {
     return (unsigned)type < 64 && ((set >> type) & 1) != 0;
@@ -39,8 +42,9 @@ static inline size_t opf_type_size(opf_type type) /* of one element; 0 for sub-b
     return opf_type_bits(type) / 8;
 }
 
-/* Element i of a dense array at any byte address, and back with rounding to nearest even.
-   Integers and booleans go through the i64 pair, floats through the f64 pair. */
+/* Element i of a dense array at any byte address, and back with rounding to nearest even; 8-bit and narrower floats
+   saturate, FLOAT8E8M0 rounds up. Integers and booleans go through the i64 pair, floats through the f64 pair. Storing a
+   sub-byte element keeps its neighbours. */
 double opf_load_f64(opf_type type, const void *data, size_t i);
 void opf_store_f64(opf_type type, void *data, size_t i, double x);
 int64_t opf_load_i64(opf_type type, const void *data, size_t i); /* uint64 by its bits */

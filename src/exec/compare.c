@@ -6,7 +6,6 @@
 #include "base/types.h"
 
 #include <math.h>
-#include <string.h>
 
 double opf_default_rtol(opf_type type)
 {
@@ -45,7 +44,7 @@ opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expect
     size_t bytes = 0;
     OPF_FAIL_IF(error, !same_shape(actual, expected), OPF_CHECK_FAILED, "type or shape differ: %s of rank %d, expected %s of rank %d",
                 opf_type_name(actual->type), actual->rank, opf_type_name(expected->type), expected->rank);
-    bool   is_float = opf_types_have(OPF_TYPES_FLOAT, expected->type);
+    bool   is_float = opf_types_have(OPF_TYPES_ANY_FLOAT, expected->type);
     size_t count    = 1, wrong = 0;
     double abs_max = 0, rel_max = 0;
     for (int32_t i = 0; i < expected->rank; i++)
@@ -57,10 +56,6 @@ opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expect
         rtol = opf_default_rtol(expected->type);
     if (atol < 0)
         atol = opf_default_atol(expected->type);
-    if (!is_float && opf_type_bits(expected->type) < 8) {
-        wrong = bytes != 0 && memcmp(actual->data, expected->data, bytes) != 0;
-        count = 0;
-    }
     for (size_t i = 0; i < count; i++) {
         double difference, size;
         if (is_float) {

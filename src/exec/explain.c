@@ -38,11 +38,6 @@ static const char *kernel_op(const opf_graph *graph, const opf_plan_step *step)
 
 /* ---- why a node stayed a kernel ---- */
 
-static const char *name_of(const opf_graph *graph, opf_node_id id)
-{
-    return opf_graph_node(graph, id)->name;
-}
-
 static const opf_miss *find_miss(const opf_model *model, const char *node)
 {
     for (uint32_t i = 0; i < model->report.n_misses; i++)
@@ -54,15 +49,37 @@ static const opf_miss *find_miss(const opf_model *model, const char *node)
     return NULL;
 }
 
-/* The producer of the node's main operand, and what else reads that. */
+/* What computes the node's main operand: 0 when it only reads graph inputs and constants. */
+static opf_value_id main_operand(const opf_graph *graph, const opf_node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] != 0 && opf_graph_value(graph, node->inputs[i])->producer != 0)
+            return node->inputs[i];
+    return 0;
+}
+
+/* Why an operator of this kind never joins the kernel before it, however it is used; NULL: it could. */
+static const char *reason_of_kind(const opf_node *node, const opf_node *producer, opf_arena *arena)
+{
+    if (node->op == &opf_op_Concat)
+        return opf_arena_printf(arena, "%s (%s) writes its result densely: the part is copied into place", producer->name, producer->op_type);
+    if (node->op == &opf_op_Gather)
+        return "selects by index: no kernel reads its operand through a list of indices";
+    if (node->op == &opf_op_Cast)
+        return opf_arena_printf(arena, "changes the type: a step of %s (%s) keeps it", producer->name, producer->op_type);
+    if ((node->op->traits & OPF_MOVEMENT) != 0)
+        return opf_arena_printf(arena, "%s (%s) leaves the elements in an order that these dimensions cannot express as strides: one copy",
+                                producer->name, producer->op_type);
+    if ((node->op->traits & OPF_NORMALIZATION) != 0)
+        return opf_arena_printf(arena, "needs whole rows, %s (%s) computes them in pieces", producer->name, producer->op_type);
+    return NULL;
+}
+
 static opf_kept_entry reason_from_neighbours(const opf_graph *graph, opf_node_id id, opf_arena *arena)
 {
     const opf_node *node  = opf_graph_node(graph, id);
     opf_kept_entry  entry = {.node = node->name, .op = node->op_type, .code = "NO_KERNEL"};
-    opf_value_id    main  = 0;
-    for (uint32_t i = 0; i < node->n_inputs && main == 0; i++)
-        if (node->inputs[i] != 0 && opf_graph_value(graph, node->inputs[i])->producer != 0)
-            main = node->inputs[i];
+    opf_value_id    main  = main_operand(graph, node);
     if (main == 0) {
         entry.code   = "OP";
         entry.reason = "reads graph inputs and constants only: there is no kernel before it to join";
@@ -71,16 +88,18 @@ static opf_kept_entry reason_from_neighbours(const opf_graph *graph, opf_node_id
     const opf_value *value    = opf_graph_value(graph, main);
     const opf_node  *producer = opf_graph_node(graph, value->producer);
     entry.other               = producer->name;
-    for (uint32_t u = 0; u < value->n_uses; u++) {
+    entry.reason              = reason_of_kind(node, producer, arena);
+    for (uint32_t u = 0; entry.reason == NULL && u < value->n_uses; u++) {
         if (value->uses[u].node == id)
             continue;
-        bool output = value->uses[u].node == 0;
-        entry.code  = output ? "IS_OUTPUT" : "USED_OUTSIDE";
+        bool output  = value->uses[u].node == 0;
+        entry.code   = output ? "IS_OUTPUT" : "USED_OUTSIDE";
         entry.reason = output ? opf_arena_printf(arena, "the result of %s is also graph output %s", producer->name, value->name)
-                              : opf_arena_printf(arena, "the result of %s is also read by %s", producer->name, name_of(graph, value->uses[u].node));
-        return entry;
+                              : opf_arena_printf(arena, "the result of %s is also read by %s", producer->name,
+                                                 opf_graph_node(graph, value->uses[u].node)->name);
     }
-    entry.reason = opf_arena_printf(arena, "%s (%s) takes no %s of this type or shape as an epilogue", producer->name, producer->op_type, node->op_type);
+    if (entry.reason == NULL)
+        entry.reason = opf_arena_printf(arena, "%s (%s) takes no steps of this kind", producer->name, producer->op_type);
     return entry;
 }
 
@@ -98,7 +117,7 @@ static opf_status add_kept(const opf_model *model, const opf_plan *plan, opf_rep
         uint32_t wanted = OPF_ELEMENTWISE | OPF_MOVEMENT | OPF_NORMALIZATION;
         if ((node->op->traits & wanted) == 0 && !step->is_copy)
             continue;
-        opf_kept_entry  entry = {.node = node->name, .op = step->is_copy ? "Copy" : node->op_type};
+        opf_kept_entry  entry = {.node = node->name, .op = kernel_op(graph, step)};
         const opf_miss *miss  = step->is_copy ? NULL : find_miss(model, node->name);
         if (miss != NULL) {
             entry.code   = opf_miss_code_name(miss->code);
@@ -109,7 +128,8 @@ static opf_status add_kept(const opf_model *model, const opf_plan *plan, opf_rep
             entry.other  = node->name;
             entry.reason = opf_arena_printf(&report->arena, "%s: %s (%s) needs its operand in another layout", step->kernel, node->name, node->op_type);
         } else {
-            entry = reason_from_neighbours(graph, step->node, &report->arena);
+            entry    = reason_from_neighbours(graph, step->node, &report->arena);
+            entry.op = kernel_op(graph, step);
         }
         OPF_OOM_IF(error, entry.reason == NULL);
         list[n++] = entry;

@@ -3,6 +3,7 @@
 
 #include "ops/elementwise.h"
 
+#include <math.h>
 #include <string.h>
 
 void opf_view_clear(const opf_view *view)
@@ -31,6 +32,22 @@ bool opf_view_is_nonzero(const opf_view *view, int64_t offset)
     if (opf_types_have(OPF_TYPES_FLOAT, view->type))
         return opf_view_f64(view, offset) != 0;
     return opf_view_i64(view, offset) != 0;
+}
+
+uint64_t opf_view_order(const opf_view *view, int64_t offset)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t       bits;
+    if (!opf_types_have(OPF_TYPES_FLOAT, view->type)) {
+        bits = (uint64_t)opf_view_i64(view, offset);
+        return opf_types_have(OPF_TYPES_SINT, view->type) ? bits ^ sign : bits;
+    }
+    double x = opf_view_f64(view, offset);
+    if (isnan(x))
+        return UINT64_MAX;
+    x = x == 0 ? 0 : x;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
 opf_status opf_resolve_set(opf_info *out, int32_t rank, const int64_t *dims, opf_arena *arena, opf_error *error)

@@ -29,6 +29,10 @@ int64_t opf_view_first_int(const opf_view *view);
 /* Any numeric element, complex64 too: -0 is zero, NaN is not. */
 bool opf_view_is_nonzero(const opf_view *view, int64_t offset);
 
+/* A number whose unsigned order is that of the elements of real types: NaN is above all else and equals itself, -0
+   equals 0. */
+uint64_t opf_view_order(const opf_view *view, int64_t offset);
+
 /* The dims of an output that resolve found. */
 opf_status opf_resolve_set(opf_info *out, int32_t rank, const int64_t *dims, opf_arena *arena, opf_error *error);
 

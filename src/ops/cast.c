@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cast between numbers and booleans. Every case is defined: floats to integers truncate and saturate, NaN gives 0. */
+/* Cast and CastLike between numbers and booleans. Every case is defined: floats to integers truncate and saturate, but
+   wrap for integers of 4 and 2 bits; NaN gives 0. */
+#include "base/narrow.h"
 #include "ops/elementwise.h"
 #include "ops/import.h"
+#include "ops/movement.h"
 
-#include <math.h>
 #include <string.h>
+
+#define CAST_TYPES (OPF_TYPES_ALL | OPF_TYPES_FLOAT8 | OPF_TYPES_SUBBYTE)
+#define NARROW     (OPF_TYPES_FLOAT8 | OPF_TYPES_SUBBYTE)
 
 /* ---- one element ---- */
 
@@ -15,7 +20,7 @@ static int64_t float_to_integer(opf_type type, double x)
     if (type == OPF_UINT64)
         return (int64_t)opf_double_to_uint(x);
     int64_t n = opf_double_to_int(x);
-    if (type == OPF_INT64)
+    if (type == OPF_INT64 || opf_types_have(OPF_TYPES_SUBBYTE, type))
         return n;
     bool    is_signed = opf_types_have(OPF_TYPES_SINT, type);
     int64_t high      = ((int64_t)1 << (opf_type_bits(type) - (is_signed ? 1 : 0))) - 1;
@@ -23,9 +28,43 @@ static int64_t float_to_integer(opf_type type, double x)
     return n < low ? low : n > high ? high : n;
 }
 
-/* Rounded once: a 64-bit integer does not fit a double, so float is reached directly and the 16-bit formats through a
+/* How floats of 8 bits are reached. */
+typedef struct rounding {
+    bool            saturate;
+    opf_power_round power;
+} rounding;
+
+static opf_status read_rounding(const opf_attr *attrs, uint32_t n_attrs, rounding *how, opf_error *error)
+{
+    /* In the order of opf_power_round. */
+    static const char *const names[] = {"up", "down", "nearest"};
+    const opf_attr          *mode    = opf_attrs_find(attrs, n_attrs, "round_mode");
+    how->saturate                    = opf_attrs_int(attrs, n_attrs, "saturate", 1) != 0;
+    how->power                       = OPF_POWER_UP;
+    if (mode == NULL)
+        return OPF_OK;
+    for (unsigned i = 0; mode->type == OPF_ATTR_STRING && i < OPF_COUNT(names); i++)
+        if (strcmp(mode->s, names[i]) == 0) {
+            how->power = (opf_power_round)i;
+            return OPF_OK;
+        }
+    return opf_fail(error, OPF_INVALID_MODEL, "round_mode is \"%s\", must be up, down or nearest",
+                    mode->type == OPF_ATTR_STRING ? mode->s : "no string");
+}
+
+static void store_float(const rounding *how, opf_view *y, int64_t offset, double x)
+{
+    if (y->type == OPF_FLOAT8E8M0)
+        ((unsigned char *)y->data)[offset] = (unsigned char)opf_double_to_power(x, how->power, how->saturate);
+    else if (opf_types_have(OPF_TYPES_FLOAT8, y->type))
+        ((unsigned char *)y->data)[offset] = (unsigned char)opf_double_to_narrow(y->type, x, how->saturate);
+    else
+        opf_view_put_f64(y, offset, x);
+}
+
+/* Rounded once: a 64-bit integer does not fit a double, so float is reached directly and the narrower formats through a
    double whose last bit stands for all that were cut off. */
-static void store_integer_as_float(opf_view *y, int64_t offset, int64_t n, bool is_unsigned)
+static void store_integer_as_float(const rounding *how, opf_view *y, int64_t offset, int64_t n, bool is_unsigned)
 {
     bool is_big = is_unsigned && n < 0;
     if (y->type == OPF_FLOAT)
@@ -37,25 +76,31 @@ static void store_integer_as_float(opf_view *y, int64_t offset, int64_t n, bool 
         uint64_t magnitude   = is_negative ? 0 - (uint64_t)n : (uint64_t)n;
         if (magnitude >> 53 != 0)
             magnitude = ((magnitude >> 12) | ((magnitude & 0xfff) != 0)) << 12;
-        opf_view_put_f64(y, offset, is_negative ? -(double)magnitude : (double)magnitude);
+        store_float(how, y, offset, is_negative ? -(double)magnitude : (double)magnitude);
     }
 }
 
 static opf_status reference(const opf_call *call, opf_error *error)
 {
-    (void)error;
-    const opf_view *x          = &call->in[0];
-    opf_view       *y          = &call->out[0];
-    bool            from_float = opf_types_have(OPF_TYPES_FLOAT, x->type), to_float = opf_types_have(OPF_TYPES_FLOAT, y->type);
+    const opf_view *x = &call->in[0];
+    opf_view       *y = &call->out[0];
+    const bool      from_float = opf_types_have(OPF_TYPES_ANY_FLOAT, x->type);
+    const bool      to_float   = opf_types_have(OPF_TYPES_ANY_FLOAT, y->type);
+    rounding        how;
     opf_walk        walk;
+    OPF_TRY(read_rounding(call->attrs, call->n_attrs, &how, error));
+    if (x->type == y->type) {
+        opf_move_grid(opf_type_bits(x->type), (opf_grid){y->data, 0, y->strides}, (opf_grid){x->data, 0, x->strides}, x->rank, x->dims);
+        return OPF_OK;
+    }
     for (opf_walk_init(&walk, y->rank, y->dims, 2, (const opf_view *const[]){x, y}); walk.left != 0; opf_walk_next(&walk)) {
         int64_t src = walk.offset[0], dst = walk.offset[1];
         if (from_float && to_float)
-            opf_view_put_f64(y, dst, opf_view_f64(x, src));
+            store_float(&how, y, dst, opf_view_f64(x, src));
         else if (from_float)
             opf_view_put_i64(y, dst, float_to_integer(y->type, opf_view_f64(x, src)));
         else if (to_float)
-            store_integer_as_float(y, dst, opf_view_i64(x, src), x->type == OPF_UINT64);
+            store_integer_as_float(&how, y, dst, opf_view_i64(x, src), x->type == OPF_UINT64);
         else
             opf_view_put_i64(y, dst, opf_view_i64(x, src));
     }
@@ -103,15 +148,27 @@ static opf_status infer_values(opf_infer *cast, opf_type to, opf_error *error)
     return any || n == 0 ? opf_infer_set_values(cast, 0, n, result, error) : OPF_OK;
 }
 
-static opf_status infer(opf_infer *cast, opf_error *error)
+static opf_status infer_to(opf_infer *cast, opf_type to, opf_error *error)
+{
+    rounding how;
+    OPF_TRY(read_rounding(cast->node->attrs, cast->node->n_attrs, &how, error));
+    cast->out[0].type = to;
+    OPF_TRY(opf_infer_same(cast, 0, 0, error));
+    return opf_types_have(NARROW, to) || opf_types_have(NARROW, cast->in[0]->type) ? OPF_OK : infer_values(cast, to, error);
+}
+
+static opf_status infer_cast(opf_infer *cast, opf_error *error)
 {
     int64_t to = opf_node_int(cast->node, "to", 0);
     OPF_FAIL_IF(error, to <= 0 || to >= OPF_TYPE_COUNT, OPF_INVALID_MODEL, "to is %lld, which is no type", (long long)to);
-    OPF_FAIL_IF(error, !opf_types_have(OPF_TYPES_ALL, (opf_type)to), OPF_UNSUPPORTED, "casts to %s are not supported",
+    OPF_FAIL_IF(error, !opf_types_have(CAST_TYPES, (opf_type)to), OPF_UNSUPPORTED, "casts to %s are not supported",
                 opf_type_name((opf_type)to));
-    cast->out[0].type = (opf_type)to;
-    OPF_TRY(opf_infer_same(cast, 0, 0, error));
-    return infer_values(cast, (opf_type)to, error);
+    return infer_to(cast, (opf_type)to, error);
+}
+
+static opf_status infer_cast_like(opf_infer *cast, opf_error *error)
+{
+    return cast->in[1]->type == OPF_TYPE_NONE ? opf_infer_same(cast, 0, 0, error) : infer_to(cast, cast->in[1]->type, error);
 }
 
 /* ---- opsets ---- */
@@ -146,44 +203,89 @@ static opf_status lower_name(opf_graph *graph, opf_node_id id, int32_t opset, op
     return OPF_OK;
 }
 
-/* Both attributes speak of 8-bit floats only. */
-static opf_status lower_saturate(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+/* The older opset must know both types; then what it lacks of the attributes speaks of newer types only. */
+static opf_status lower_types(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
 {
-    (void)opset;
-    (void)error;
-    return opf_drop_attr(graph, id, "saturate");
+    const opf_node *node = opf_graph_node(graph, id);
+    const opf_type  to   = opf_graph_value(graph, node->outputs[0])->info.type;
+    OPF_FAIL_IF(error, opset < opf_first_opset_of(to), OPF_UNSUPPORTED, "%s (%s): type %s came with opset %d", node->name,
+                node->op_type, opf_type_name(to), (int)opf_first_opset_of(to));
+    OPF_TRY(opf_lower_moved_type(graph, id, opset, error));
+    if (opset < 19)
+        OPF_TRY(opf_drop_attr(graph, id, "saturate"));
+    return opset < 24 ? opf_drop_attr(graph, id, "round_mode") : OPF_OK;
 }
-static opf_status lower_round_mode(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+
+/* Whatever the opset, a Cast does the same once the type is known, and passes that know Cast see it. */
+static opf_status lift_to_cast(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
 {
+    opf_node      *node = opf_graph_node(graph, id);
+    const opf_type to   = node->n_own_inputs == 2 ? opf_graph_value(graph, node->inputs[1])->info.type : OPF_TYPE_NONE;
     (void)opset;
-    (void)error;
-    return opf_drop_attr(graph, id, "round_mode");
+    if (to == OPF_TYPE_NONE || node->n_inputs != 2)
+        return OPF_OK;
+    OPF_OOM_IF(error, !opf_graph_set_input(graph, id, 1, 0) || !opf_node_set_int(graph, id, "to", to));
+    node           = opf_graph_node(graph, id);
+    node->n_inputs = node->n_own_inputs = 1;
+    node->op       = &opf_op_Cast;
+    node->op_type  = opf_op_Cast.name;
+    return OPF_OK;
 }
 
 static const opf_import_row rows[] = {
     {6, lift_name, lower_name},
-    {19, opf_import_same, lower_saturate},
-    {24, opf_import_same, lower_round_mode},
+    {13, opf_import_same, lower_types},
+    {19, opf_import_same, lower_types},
+    {21, opf_import_same, lower_types},
+    {23, opf_import_same, lower_types},
+    {24, opf_import_same, lower_types},
+    {25, opf_import_same, lower_types},
+};
+
+static const opf_import_row like_rows[] = {
+    {19, opf_import_same, lower_types},
+    {21, opf_import_same, lower_types},
+    {23, opf_import_same, lower_types},
+    {24, opf_import_same, lower_types},
+    {25, opf_import_same, lower_types},
+    {INT32_MAX, lift_to_cast, opf_import_same},
 };
 
 static const opf_attr_def attrs[] = {
-    {.name = "to", .type = OPF_ATTR_INT, .required = true},
     {.name = "saturate", .type = OPF_ATTR_INT, .i = 1},
     {.name = "round_mode", .type = OPF_ATTR_STRING, .s = "up"},
+    {.name = "to", .type = OPF_ATTR_INT, .required = true},
 };
+enum { LIKE_ATTRS = OPF_COUNT(attrs) - 1 }; /* all but the last */
 
 const opf_op opf_op_Cast = {.name      = "Cast",
                             .domain    = "",
                             .since     = 1,
                             .traits    = OPF_ELEMENTWISE,
-                            .inputs    = OPF_PARAMS({"input", 0, OPF_TYPES_ALL, 0}),
+                            .inputs    = OPF_PARAMS({"input", 0, CAST_TYPES, 0}),
                             .n_inputs  = 1,
-                            .outputs   = OPF_PARAMS({"output", 0, OPF_TYPES_ALL, 0}),
+                            .outputs   = OPF_PARAMS({"output", 0, CAST_TYPES, 0}),
                             .n_outputs = 1,
                             .attrs     = attrs,
                             .n_attrs   = OPF_COUNT(attrs),
                             .rows      = rows,
                             .n_rows    = OPF_COUNT(rows),
-                            .infer     = infer,
+                            .infer     = infer_cast,
                             .reference = reference,
-                            .notes     = "no strings, 8-bit or narrower floats, or 4-bit integers"};
+                            .notes     = "no strings, no 6-bit floats"};
+
+/* Not elementwise: the shape of input 1 plays no part. */
+const opf_op opf_op_CastLike = {.name      = "CastLike",
+                                .domain    = "",
+                                .since     = 15,
+                                .inputs    = OPF_PARAMS({"input", 0, CAST_TYPES, 0}, {"target_type", 'T', CAST_TYPES, 0}),
+                                .n_inputs  = 2,
+                                .outputs   = OPF_PARAMS({"output", 'T', CAST_TYPES, 0}),
+                                .n_outputs = 1,
+                                .attrs     = attrs,
+                                .n_attrs   = LIKE_ATTRS,
+                                .rows      = like_rows,
+                                .n_rows    = OPF_COUNT(like_rows),
+                                .infer     = infer_cast_like,
+                                .reference = reference,
+                                .notes     = "no strings"};

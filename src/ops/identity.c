@@ -33,13 +33,20 @@ const opf_op opf_op_Identity = {.name      = "Identity",
 
 /* ---- Dropout ---- */
 
+/* Exporters leave stochastic depth of ratio 0 in training mode: it drops nothing. */
+static bool is_zero(const opf_infer *infer, uint32_t i)
+{
+    const opf_const *c = i < infer->n_in ? infer->constants[i] : NULL;
+    return c != NULL && c->count == 1 && opf_const_f64_at(c, 0) == 0.0;
+}
+
 static opf_status infer_dropout(opf_infer *infer, opf_error *error)
 {
     int64_t training = 0;
     int32_t n        = 1;
-    if (opf_infer_has(infer, 2)) {
+    if (opf_infer_has(infer, 2) && !is_zero(infer, 1)) {
         bool is_known = opf_infer_numbers(infer, 2, &training, 1, &n) && n == 1;
-        OPF_FAIL_IF(error, !is_known || training != 0, OPF_UNSUPPORTED, "training_mode must be a constant false");
+        OPF_FAIL_IF(error, !is_known || training != 0, OPF_UNSUPPORTED, "training_mode must be a constant false, or ratio a constant 0");
     }
     OPF_TRY(infer_copy(infer, error));
     return infer->n_out > 1 ? opf_infer_same(infer, 1, 0, error) : OPF_OK;
@@ -140,4 +147,4 @@ const opf_op opf_op_Dropout = {.name      = "Dropout",
                                .n_rows    = OPF_COUNT(rows),
                                .infer     = infer_dropout,
                                .reference = reference_dropout,
-                               .notes     = "inference only: training_mode must be a constant false"};
+                               .notes     = "inference only: training_mode must be a constant false, or ratio a constant 0"};

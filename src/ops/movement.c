@@ -190,7 +190,7 @@ opf_status opf_infer_unknown_dims(opf_infer *infer, uint32_t o, int32_t rank, op
 
 /* ---- older opsets ---- */
 
-static int32_t first_opset_of(opf_type type)
+int32_t opf_first_opset_of(opf_type type)
 {
     if (opf_types_have(OPF_TYPE_BIT(OPF_UINT2) | OPF_TYPE_BIT(OPF_INT2), type))
         return 25;
@@ -210,8 +210,8 @@ opf_status opf_lower_moved_type(opf_graph *graph, opf_node_id id, int32_t opset,
     const opf_node *node  = opf_graph_node(graph, id);
     opf_value_id    value = node->n_inputs != 0 ? node->inputs[0] : node->outputs[0];
     opf_type        type  = opf_graph_value(graph, value)->info.type;
-    OPF_FAIL_IF(error, opset < first_opset_of(type), OPF_UNSUPPORTED, "%s (%s): type %s came with opset %d", node->name,
-                node->op_type, opf_type_name(type), first_opset_of(type));
+    OPF_FAIL_IF(error, opset < opf_first_opset_of(type), OPF_UNSUPPORTED, "%s (%s): type %s came with opset %d", node->name,
+                node->op_type, opf_type_name(type), opf_first_opset_of(type));
     return OPF_OK;
 }
 

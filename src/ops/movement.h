@@ -37,6 +37,8 @@ void opf_view_ints(const opf_view *view, int64_t *numbers);
 /* Fresh unknown dimensions for output o. */
 opf_status opf_infer_unknown_dims(opf_infer *infer, uint32_t o, int32_t rank, opf_error *error);
 
+/* The first opset whose operators move the type. */
+int32_t opf_first_opset_of(opf_type type);
 /* Inverse for every movement operator: refuses the type of input 0 (or output 0) when `opset` did not have it yet. */
 opf_status opf_lower_moved_type(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
 /* Negative axes came with opset 11: an INT or INTS attribute is made positive; rank is that of the tensor it counts. */

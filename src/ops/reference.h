@@ -35,25 +35,36 @@ opf_status opf_reference_binary(const opf_call *call, double (*ff)(double, doubl
 /* Copies elements of equal type between views of equal dims. */
 void opf_reference_copy(const opf_view *src, opf_view *dst);
 
+/* An element, as array and index for the functions of base/types.h. Sub-byte types are dense, so their offset is an index. */
+static inline void *opf_view_element(const opf_view *view, int64_t offset, size_t *i)
+{
+    const int64_t size = (int64_t)opf_type_size(view->type);
+    *i                 = size == 0 ? (size_t)offset : 0;
+    return (char *)view->data + offset * size;
+}
 static inline double opf_view_f64(const opf_view *view, int64_t offset)
 {
-    const char *data = view->data;
-    return opf_load_f64(view->type, data + offset * (int64_t)opf_type_size(view->type), 0);
+    size_t      i;
+    const void *data = opf_view_element(view, offset, &i);
+    return opf_load_f64(view->type, data, i);
 }
 static inline void opf_view_put_f64(opf_view *view, int64_t offset, double x)
 {
-    char *data = view->data;
-    opf_store_f64(view->type, data + offset * (int64_t)opf_type_size(view->type), 0, x);
+    size_t i;
+    void  *data = opf_view_element(view, offset, &i);
+    opf_store_f64(view->type, data, i, x);
 }
 static inline int64_t opf_view_i64(const opf_view *view, int64_t offset)
 {
-    const char *data = view->data;
-    return opf_load_i64(view->type, data + offset * (int64_t)opf_type_size(view->type), 0);
+    size_t      i;
+    const void *data = opf_view_element(view, offset, &i);
+    return opf_load_i64(view->type, data, i);
 }
 static inline void opf_view_put_i64(opf_view *view, int64_t offset, int64_t x)
 {
-    char *data = view->data;
-    opf_store_i64(view->type, data + offset * (int64_t)opf_type_size(view->type), 0, x);
+    size_t i;
+    void  *data = opf_view_element(view, offset, &i);
+    opf_store_i64(view->type, data, i, x);
 }
 
 #endif

@@ -152,7 +152,8 @@ opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id id, bool *don
     opf_lowered     lowered;
     opf_place       places[MAX_VIEWS];
     bool            region = node->op == &opf_op_Identity && node->epilogue.n != 0;
-    if (((node->op->traits & OPF_ELEMENTWISE) == 0 && !region) || node->outputs[0] == 0 ||
+    bool            mask   = node->n_own_outputs > 1 && node->outputs[1] != 0; /* of Dropout */
+    if (((node->op->traits & OPF_ELEMENTWISE) == 0 && !region) || node->outputs[0] == 0 || mask ||
         planner->infos[node->outputs[0]].type != OPF_FLOAT || !opf_lower_elementwise_node(planner, node, &lowered))
         return OPF_OK;
     *done = true;

@@ -325,4 +325,71 @@ static MAYBE_UNUSED void free_tensors(tensors *t)
     t->n = 0;
 }
 
+/* ---- running ---- */
+
+typedef struct results {
+    void      *data[MAX_PORTS];
+    opf_tensor list[MAX_PORTS];
+    size_t     n;
+} results;
+
+static MAYBE_UNUSED void free_results(results *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        free(r->data[i]);
+    r->n = 0;
+}
+
+static MAYBE_UNUSED void check_kernel(opf_session *session, const char *kernel, const char *text)
+{
+    opf_profile profile;
+    assert_int_equal(opf_session_profile(session, &profile, NULL), OPF_OK);
+    for (size_t i = 0; i < profile.n_steps; i++)
+        if (strncmp(profile.steps[i].kernel, kernel, strlen(kernel)) == 0)
+            return;
+    fail_msg("no step of kernel %s\n%s", kernel, text);
+}
+
+/* One run in a session of its own. kernel: one that the plan must have; NULL: whatever. */
+static MAYBE_UNUSED void run_model(const opf_model *model, opf_mode mode, int32_t threads, const tensors *inputs, const char *kernel, const char *text, results *r)
+{
+    opf_session_options options = {.mode = mode, .threads = threads};
+    opf_session        *session;
+    opf_error           error;
+    r->n = opf_model_output_count(model);
+    memset(r->list, 0, sizeof r->list);
+    if (opf_session_create(model, &options, &session, &error) != OPF_OK ||
+        opf_session_run(session, inputs->list, inputs->n, r->list, r->n, &error) != OPF_OK)
+        fail_msg("mode %d: %s\n%s", (int)mode, error.message, text);
+    if (kernel != NULL)
+        check_kernel(session, kernel, text);
+    for (size_t i = 0; i < r->n; i++) {
+        r->data[i] = malloc(r->list[i].bytes == 0 ? 1 : r->list[i].bytes);
+        assert_non_null(r->data[i]);
+        memcpy(r->data[i], r->list[i].data, r->list[i].bytes);
+        r->list[i].data = r->data[i];
+    }
+    opf_session_destroy(&session);
+}
+
+static MAYBE_UNUSED void compare_results(const results *have, const results *want, double rtol, double atol, const char *label, const char *sizes, const char *text)
+{
+    for (size_t i = 0; i < want->n; i++) {
+        opf_error error;
+        size_t    wrong;
+        double    worst;
+        if (opf_tensor_compare(&have->list[i], &want->list[i], rtol, atol, &worst, NULL, &wrong, &error) != OPF_OK)
+            fail_msg("%s, %s, output %zu: %s\n%s", label, sizes, i, error.message, text);
+        if (wrong != 0)
+            fail_msg("%s, %s, output %zu: %zu of %zu elements are wrong, by %g at worst\n%s", label, sizes, i, wrong, tensor_count(&want->list[i]), worst, text);
+    }
+}
+
+static MAYBE_UNUSED void same_bits(const results *a, const results *b, int32_t threads, const char *sizes, const char *text)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->list[i].bytes != b->list[i].bytes || memcmp(a->data[i], b->data[i], a->list[i].bytes) != 0)
+            fail_msg("%d threads, %s, output %zu: bits differ from those of one thread\n%s", threads, sizes, i, text);
+}
+
 #endif
