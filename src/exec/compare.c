@@ -74,7 +74,7 @@ opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expect
             size       = fabs((double)b);
         }
         abs_max = fmax(abs_max, difference);
-        rel_max = fmax(rel_max, size > 0 ? difference / size : INFINITY);
+        rel_max = fmax(rel_max, size > 0 ? difference / size : (double)INFINITY);
         wrong += !(difference <= atol + rtol * size) || isinf(difference);
     }
     if (max_abs != NULL)

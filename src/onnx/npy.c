@@ -8,7 +8,7 @@ static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 
 static const struct {
     opf_type type;
-    char     code[3];
+    char     code[4];
 } codes[] = {
     {OPF_BOOL, "b1"},   {OPF_INT8, "i1"},   {OPF_INT16, "i2"},  {OPF_INT32, "i4"},   {OPF_INT64, "i8"},  {OPF_UINT8, "u1"},     {OPF_UINT16, "u2"},
     {OPF_UINT32, "u4"}, {OPF_UINT64, "u8"}, {OPF_FLOAT16, "f2"}, {OPF_FLOAT, "f4"}, {OPF_DOUBLE, "f8"}, {OPF_COMPLEX64, "c8"}, {OPF_COMPLEX128, "c16"},

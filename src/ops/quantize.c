@@ -3,6 +3,8 @@
  * QuantizeLinear and DequantizeLinear. Scale and zero point are one number, a vector along an axis, or a tensor with a
  * number for each block along the axis; both kernels see them as a view over the elements of x.
  */
+#include "ops/quantize.h"
+
 #include "base/narrow.h"
 #include "ops/check.h"
 #include "ops/elementwise.h"
@@ -138,9 +140,7 @@ static double rounded_to(opf_type type, double x)
     return opf_load_f64(type, &element, 0);
 }
 
-/* The quotient is rounded to the type of the division first, as other implementations divide: ties depend on it. A
-   quotient that is no number counts as 0. */
-static void put_quantized(opf_view *y, int64_t offset, double quotient, double zero, bool saturate)
+void opf_view_put_quantized(opf_view *y, int64_t offset, double quotient, double zero, bool saturate)
 {
     if (opf_types_have(OPF_TYPES_FLOAT8, y->type)) {
         const double x = zero == 0 ? quotient : quotient + zero;
@@ -157,7 +157,7 @@ static void put_quantized(opf_view *y, int64_t offset, double quotient, double z
     opf_view_put_i64(y, offset, (int64_t)(level < low ? low : level > high ? high : level));
 }
 
-static double number_at(const opf_view *view, int64_t offset)
+double opf_view_number(const opf_view *view, int64_t offset)
 {
     return opf_types_have(OPF_TYPES_ANY_FLOAT, view->type) ? opf_view_f64(view, offset) : (double)opf_view_i64(view, offset);
 }
@@ -178,9 +178,11 @@ static opf_status run_quantize(const opf_call *call, opf_error *error)
         OPF_TRY(open_grain(call, ZERO, &zero, error));
     const opf_view *views[] = {x, &scale.view, &zero.view, y};
     for (opf_walk_init(&walk, x->rank, x->dims, 4, views); walk.left > 0; opf_walk_next(&walk)) {
-        const double divisor  = number_at(&scale.view, grain_offset(&scale, &walk, 1));
-        const double quotient = rounded_to(division, number_at(x, walk.offset[0]) / divisor);
-        put_quantized(y, walk.offset[3], quotient, has_zero ? number_at(&zero.view, grain_offset(&zero, &walk, 2)) : 0, saturate);
+        const double divisor  = opf_view_number(&scale.view, grain_offset(&scale, &walk, 1));
+        /* Rounded to the type of the division first, as other implementations divide: ties depend on it. */
+        const double quotient = rounded_to(division, opf_view_number(x, walk.offset[0]) / divisor);
+        const double origin   = has_zero ? opf_view_number(&zero.view, grain_offset(&zero, &walk, 2)) : 0;
+        opf_view_put_quantized(y, walk.offset[3], quotient, origin, saturate);
     }
     return OPF_OK;
 }
@@ -211,9 +213,9 @@ static opf_status run_dequantize(const opf_call *call, opf_error *error)
         OPF_TRY(open_grain(call, ZERO, &zero, error));
     const opf_view *views[] = {x, &scale.view, &zero.view, y};
     for (opf_walk_init(&walk, x->rank, x->dims, 4, views); walk.left > 0; opf_walk_next(&walk)) {
-        const double level  = number_at(x, walk.offset[0]);
-        const double origin = has_zero ? number_at(&zero.view, grain_offset(&zero, &walk, 2)) : 0;
-        opf_view_put_f64(y, walk.offset[3], (level - origin) * number_at(&scale.view, grain_offset(&scale, &walk, 1)));
+        const double level  = opf_view_number(x, walk.offset[0]);
+        const double origin = has_zero ? opf_view_number(&zero.view, grain_offset(&zero, &walk, 2)) : 0;
+        opf_view_put_f64(y, walk.offset[3], (level - origin) * opf_view_number(&scale.view, grain_offset(&scale, &walk, 1)));
     }
     return OPF_OK;
 }
