@@ -236,13 +236,24 @@ const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode)
     return mode == OPF_MODE_FUSED ? model->fused : mode == OPF_MODE_UNFUSED ? model->simplified : model->loaded.graph;
 }
 
+/* Packed weights and the heap's counter change under their own locks: the model stays immutable to its users. */
+static opf_plan_options plan_options(const opf_model *model, bool reference)
+{
+    opf_model *m = (opf_model *)(uintptr_t)model;
+    return (opf_plan_options){.kern = &m->kern, .weights = m->weights, .heap = &m->heap, .limits = &m->limits, .reference = reference};
+}
+
 opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,
                           opf_error *error)
 {
-    /* Packed weights and the heap's counter change under their own locks: the model stays immutable to its users. */
-    opf_model       *m       = (opf_model *)(uintptr_t)model;
-    opf_plan_options options = {.kern = &m->kern, .weights = m->weights, .heap = &m->heap, .limits = &m->limits, .reference = reference};
+    opf_plan_options options = plan_options(model, reference);
     return opf_plan_create(graph, inputs, &options, plan, error);
+}
+
+opf_status opf_model_plan_part(const opf_model *model, const opf_plan_request *request, bool reference, opf_plan **plan, opf_error *error)
+{
+    opf_plan_options options = plan_options(model, reference);
+    return opf_plan_create_part(request, &options, plan, error);
 }
 
 opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *user, const char *symbol, int64_t *n), void *user,

@@ -37,6 +37,8 @@ opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph,
 opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,
                           opf_error *error);
 
+opf_status opf_model_plan_part(const opf_model *model, const opf_plan_request *request, bool reference, opf_plan **plan, opf_error *error);
+
 /* Infos of the graph's inputs when every symbol has the number `number` gives and unknown dims are symbols named "?".
    In arena. */
 opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *user, const char *symbol, int64_t *n), void *user,

@@ -9,6 +9,7 @@
 
 #include "exec/model.h"
 #include "exec/pool.h"
+#include "plan/planner.h"
 
 #include <stdatomic.h>
 
@@ -39,8 +40,6 @@ void opf_runner_destroy(opf_runner **runner);
 /* Inputs by the graph's inputs (constants among them are skipped). Fills outputs[i] (type, rank, dims, data, bytes); data
    points into sinks[i], where the caller has provided them, or stays valid until the next run. */
 opf_status opf_runner_run(opf_runner *runner, const opf_tensor *inputs, opf_tensor *outputs, opf_sink *sinks, opf_error *error);
-/* Plans what can be planned from the shapes of the inputs alone. */
-opf_status opf_runner_prepare(opf_runner *runner, const opf_tensor *inputs, opf_error *error);
 
 /* Visits the plans of the latest run in order, bodies at their node. times: milliseconds by step, the least so far. */
 typedef void (*opf_visit_plan)(void *user, const opf_plan *plan, const double *times);
@@ -72,8 +71,14 @@ struct opf_runner {
     char            **bases;
     size_t            n_bases;
     opf_runner     ***bodies; /* by node: the runner of each body, made at first use */
-    opf_sink         *sinks;  /* of the run in progress */
-    opf_tensor       *outputs;
+    opf_sink        **rounds; /* by node: memory of what a loop hands on and collects, kept between runs */
+    uint32_t         *n_rounds;
+    opf_tensor       *formals; /* inputs of the round in progress */
+    size_t            formals_bytes;
+    opf_tensor       *given; /* inputs of a body, in its runner */
+    size_t            given_bytes;
+    opf_sink         *sinks;   /* of the run in progress, by output */
+    bool             *written; /* by output: a plan has put it into its sink */
 };
 
 /* The runner of a body, made at first use. */
@@ -87,6 +92,9 @@ opf_status opf_runner_set(opf_runner *runner, opf_value_id value, const opf_tens
 /* At least `need` bytes at sink->data; the first `keep` of them survive. */
 opf_status opf_sink_reserve(opf_heap *heap, opf_sink *sink, size_t need, size_t keep, opf_error *error);
 void opf_sink_free(opf_heap *heap, opf_sink *sink);
+/* Grows a buffer of `times` parts of *have bytes; contents are lost. */
+opf_status opf_reserve(opf_heap *heap, void **buffer, size_t *have, size_t need, size_t times, opf_error *error);
+opf_status opf_reserve_scratch(opf_run_context *context, const opf_plan *plan, opf_error *error);
 
 /* If, Loop, Scan: runs the node's bodies and makes its outputs live. */
 opf_status opf_run_control(opf_runner *runner, opf_node_id node, opf_error *error);

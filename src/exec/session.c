@@ -3,18 +3,14 @@
  * A session: plans for the latest shapes, the memory they run in, and threads. A run whose shapes are planned walks the
  * step list on all threads, with a barrier after each step, and allocates nothing.
  */
+#include "exec/execute.h"
 #include "exec/model.h"
-#include "exec/pool.h"
+#include "exec/runner.h"
 
 #include "base/map.h"
 #include "cpu/cpu.h"
 
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
 enum { PLANS = 8, KEY = 1 + OPF_MAX_RANK /* numbers of an input in the key of a plan, at most */ };
 
@@ -31,19 +27,15 @@ struct opf_session {
     const opf_graph    *graph; /* of the mode */
     opf_session_options options;
     opf_heap           *heap;
-    opf_pool           *pool;
     int32_t             threads;
     planned             plans[PLANS];
     uint64_t            runs;
     char               *arena;
     size_t              arena_bytes;
-    char               *scratch; /* scratch_bytes a thread */
-    size_t              scratch_bytes;
     char              **bases; /* by buffer */
     size_t              n_bases;
     void              **outputs; /* by output: memory for those without a caller's buffer */
     size_t             *output_bytes;
-    atomic_bool         cancelled;
     bool                warned;
     planned            *latest; /* of the latest run; NULL when it was given up */
     opf_arena           profile_arena;
@@ -51,10 +43,11 @@ struct opf_session {
     opf_tensor *inputs; /* all of the model's, defaults too */
     char      **data;   /* by output */
     int64_t    *key;
-    opf_run_env env;
-    opf_status  status;
-    atomic_bool stop;
-    opf_error  *error;
+    /* for graphs that are no single plan: made at first use, for the graph of the mode and the one as loaded */
+    opf_run_context context;
+    opf_runner     *runners[2];
+    opf_sink       *sinks; /* by output */
+    opf_tensor     *results;
 };
 
 /* ---- creating ---- */
@@ -77,7 +70,15 @@ static opf_status start(opf_session *s, opf_error *error)
     s->inputs       = create_list(s, n_in, sizeof *s->inputs);
     s->key          = create_list(s, n_in, KEY * sizeof *s->key);
     OPF_OOM_IF(error, s->outputs == NULL || s->output_bytes == NULL || s->data == NULL || s->inputs == NULL || s->key == NULL);
-    return opf_pool_create(s->heap, s->threads, &s->pool, error);
+    s->sinks        = create_list(s, n_out, sizeof *s->sinks);
+    s->results      = create_list(s, n_out, sizeof *s->results);
+    OPF_OOM_IF(error, s->sinks == NULL || s->results == NULL);
+    s->context = (opf_run_context){.model           = s->model,
+                                   .heap            = s->heap,
+                                   .reference       = s->options.mode == OPF_MODE_REFERENCE,
+                                   .flush_denormals = s->options.flush_denormals,
+                                   .profile         = s->options.profile};
+    return opf_pool_create(s->heap, s->threads, &s->context.pool, error);
 }
 
 opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph, const opf_session_options *options, opf_session **session,
@@ -128,7 +129,9 @@ void opf_session_destroy(opf_session **session)
         return;
     opf_session *s = *session;
     uint32_t     n = s->graph->n_outputs;
-    opf_pool_destroy(&s->pool);
+    opf_pool_destroy(&s->context.pool);
+    opf_runner_destroy(&s->runners[0]);
+    opf_runner_destroy(&s->runners[1]);
     for (int i = 0; i < PLANS; i++)
         drop_plan(s, &s->plans[i]);
     for (uint32_t i = 0; i < n && s->outputs != NULL && s->output_bytes != NULL; i++)
@@ -139,7 +142,9 @@ void opf_session_destroy(opf_session **session)
     opf_heap_free(s->heap, s->outputs, n * sizeof *s->outputs);
     opf_heap_free(s->heap, s->output_bytes, n * sizeof *s->output_bytes);
     opf_heap_free(s->heap, s->arena, s->arena_bytes);
-    opf_heap_free(s->heap, s->scratch, s->scratch_bytes * (size_t)s->threads);
+    opf_heap_free(s->heap, s->context.scratch, s->context.scratch_bytes * (size_t)s->threads);
+    opf_heap_free(s->heap, s->sinks, n * sizeof *s->sinks);
+    opf_heap_free(s->heap, s->results, n * sizeof *s->results);
     opf_heap_free(s->heap, s->bases, s->n_bases * sizeof *s->bases);
     opf_arena_fini(&s->profile_arena);
     opf_heap_free(s->heap, s, sizeof *s);
@@ -149,7 +154,7 @@ void opf_session_destroy(opf_session **session)
 void opf_session_cancel(opf_session *session)
 {
     if (session != NULL)
-        atomic_store(&session->cancelled, true);
+        atomic_store(&session->context.cancelled, true);
 }
 
 /* ---- checking the caller's inputs ---- */
@@ -277,36 +282,17 @@ static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan *
     }
     if (status == OPF_OK)
         status = opf_model_plan(model, graph, infos, s->options.mode == OPF_MODE_REFERENCE, plan, error);
-    if (status == OPF_OK && (*plan)->needs_data) {
-        status = opf_fail(error, OPF_UNSUPPORTED, "%s", (*plan)->why_not);
-        opf_plan_destroy(plan);
-    }
     opf_arena_fini(&arena);
     return status;
 }
 
-/* Grows a buffer that the session keeps; contents are lost. */
-static opf_status reserve(opf_session *s, void **buffer, size_t *have, size_t need, size_t times, opf_error *error)
-{
-    if (need <= *have)
-        return OPF_OK;
-    opf_heap_free(s->heap, *buffer, *have * times);
-    *have = 0;
-    size_t bytes;
-    *buffer = opf_mul_size(need, times, &bytes) ? opf_heap_alloc(s->heap, bytes) : NULL;
-    OPF_FAIL_IF(error, *buffer == NULL, OPF_OUT_OF_MEMORY, "%zu bytes of memory cannot be had", need);
-    *have = need;
-    return OPF_OK;
-}
-
 static opf_status reserve_for(opf_session *s, const opf_plan *plan, opf_error *error)
 {
-    size_t threads = (size_t)s->threads, bases = s->n_bases * sizeof *s->bases;
-    size_t scratch = ((plan->scratch_bytes | 1) + 4095) & ~(size_t)4095;
-    size_t arena   = plan->arena_bytes == 0 ? 1 : plan->arena_bytes; /* tensors without elements have an address too */
-    OPF_TRY(reserve(s, (void **)(void *)&s->arena, &s->arena_bytes, arena, 1, error));
-    OPF_TRY(reserve(s, (void **)(void *)&s->scratch, &s->scratch_bytes, scratch, threads, error));
-    opf_status status = reserve(s, (void **)(void *)&s->bases, &bases, plan->n_buffers * sizeof *s->bases, 1, error);
+    size_t bases = s->n_bases * sizeof *s->bases;
+    size_t arena = plan->arena_bytes == 0 ? 1 : plan->arena_bytes; /* tensors without elements have an address too */
+    OPF_TRY(opf_reserve(s->heap, (void **)(void *)&s->arena, &s->arena_bytes, arena, 1, error));
+    OPF_TRY(opf_reserve_scratch(&s->context, plan, error));
+    opf_status status = opf_reserve(s->heap, (void **)(void *)&s->bases, &bases, plan->n_buffers * sizeof *s->bases, 1, error);
     s->n_bases        = bases / sizeof *s->bases;
     return status;
 }
@@ -368,84 +354,6 @@ opf_status opf_session_prepare(opf_session *session, const opf_tensor *inputs, s
 }
 
 /* ---- running ---- */
-
-static double now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-/* Rounding to nearest and masked exceptions, whatever the caller had; denormals as the session wants them. */
-static unsigned set_float_mode(bool flush)
-{
-#if defined(__SSE__)
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(flush ? 0x1f80u | 0x8040u : 0x1f80u);
-    return before;
-#else
-    (void)flush;
-    return 0;
-#endif
-}
-
-static void restore_float_mode(unsigned mode)
-{
-#if defined(__SSE__)
-    _mm_setcsr(mode);
-#else
-    (void)mode;
-#endif
-}
-
-/* Thread 0 only: what must happen before the step, once. */
-static void before_step(opf_session *s, const opf_plan *plan, const opf_plan_step *step)
-{
-    if (step->check == NULL || s->status != OPF_OK)
-        return;
-    s->status = step->check(&s->env, step->args, s->error);
-    if (s->status != OPF_OK) {
-        const opf_node *node = opf_graph_node(plan->graph, step->node);
-        opf_error_prefix(s->error, "%s (%s): ", node->name, node->op_type);
-        atomic_store(&s->stop, true);
-    }
-}
-
-static void run_thread(void *user, int32_t thread, int32_t threads)
-{
-    opf_session    *s       = user;
-    const opf_plan *plan    = s->latest->plan;
-    void           *scratch = s->scratch + (size_t)thread * s->scratch_bytes;
-    unsigned        mode    = set_float_mode(s->options.flush_denormals);
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
-        const opf_plan_step *step  = &plan->steps[i];
-        double               start = thread == 0 && s->options.profile ? now_ms() : 0;
-        if (step->check != NULL) {
-            if (thread == 0)
-                before_step(s, plan, step);
-            opf_pool_barrier(s->pool);
-            if (atomic_load(&s->stop))
-                break;
-        }
-        if (step->run != NULL) {
-            size_t begin = step->units * (size_t)thread / (size_t)threads, end = step->units * (size_t)(thread + 1) / (size_t)threads;
-            if (begin < end)
-                step->run(&s->env, step->args, begin, end, scratch);
-        }
-        if (thread == 0 && atomic_load(&s->cancelled)) {
-            s->status = OPF_CANCELLED;
-            atomic_store(&s->stop, true);
-        }
-        opf_pool_barrier(s->pool);
-        if (atomic_load(&s->stop))
-            break;
-        if (thread == 0 && s->options.profile) {
-            double ms = now_ms() - start, *best = &s->latest->times[i];
-            *best = *best < 0 || ms < *best ? ms : *best;
-        }
-    }
-    restore_float_mode(mode);
-}
 
 typedef struct {
     const void *data;
@@ -522,7 +430,7 @@ static opf_status bind_outputs(opf_session *s, const opf_plan *plan, opf_tensor 
         size_t           bytes = place_bytes(place);
         bool             given = i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i];
         if (!given)
-            OPF_TRY(reserve(s, &s->outputs[i], &s->output_bytes[i], bytes == 0 ? 1 : bytes, 1, error));
+            OPF_TRY(opf_reserve(s->heap, &s->outputs[i], &s->output_bytes[i], bytes == 0 ? 1 : bytes, 1, error));
         s->data[i] = given ? outputs[i].data : s->outputs[i];
         if (i >= n)
             continue;
@@ -549,11 +457,50 @@ static void set_bases(opf_session *s, const opf_plan *plan)
         case OPF_BUFFER_OUTPUT:
             s->bases[b] = s->data[buffer->index];
             break;
+        case OPF_BUFFER_VALUE: /* of plans in segments only */
         case OPF_BUFFER_NONE:
             s->bases[b] = NULL;
             break;
         }
     }
+}
+
+/* ---- runs in segments ---- */
+
+static opf_status get_runner(opf_session *s, const opf_plan *plan, opf_runner **runner, opf_error *error)
+{
+    opf_runner **slot = &s->runners[plan->graph == s->graph ? 0 : 1];
+    if (*slot == NULL)
+        OPF_TRY(opf_runner_create(&s->context, plan->graph, slot, error));
+    *runner = *slot;
+    return OPF_OK;
+}
+
+/* Sizes of outputs are not known before: buffers of the caller are checked when they are. */
+static opf_status run_segments(opf_session *s, const opf_plan *plan, opf_tensor *outputs, size_t n, opf_error *error)
+{
+    opf_runner *runner;
+    opf_tensor *all = s->results;
+    OPF_FAIL_IF(error, n > s->graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, s->graph->n_outputs);
+    OPF_TRY(get_runner(s, plan, &runner, error));
+    for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
+        bool given  = i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i];
+        s->sinks[i] = given ? (opf_sink){outputs[i].data, outputs[i].bytes, true} : (opf_sink){s->outputs[i], s->output_bytes[i], false};
+        for (uint32_t k = 0; given && k < s->graph->n_inputs; k++)
+            OPF_FAIL_IF(error, overlap((span){outputs[i].data, outputs[i].bytes}, (span){s->inputs[k].data, s->inputs[k].bytes}), OPF_INVALID_ARGUMENT,
+                        "the buffers of output %s and input %s overlap", opf_graph_value(s->graph, s->graph->outputs[i])->name,
+                        opf_graph_value(s->graph, s->graph->inputs[k])->name);
+    }
+    opf_status status = opf_runner_run(runner, s->inputs, all, s->sinks, error);
+    for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
+        if (!s->sinks[i].fixed) { /* it may have grown */
+            s->outputs[i]      = s->sinks[i].data;
+            s->output_bytes[i] = s->sinks[i].bytes;
+        }
+        if (status == OPF_OK && i < n)
+            outputs[i] = all[i];
+    }
+    return status;
 }
 
 opf_status opf_session_run(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_tensor *outputs, size_t n_outputs,
@@ -563,48 +510,86 @@ opf_status opf_session_run(opf_session *session, const opf_tensor *inputs, size_
     planned     *found;
     OPF_FAIL_IF(error, s == NULL || (inputs == NULL && n_inputs != 0) || (outputs == NULL && n_outputs != 0), OPF_INVALID_ARGUMENT,
                 "session, inputs and outputs must not be NULL");
-    atomic_store(&s->cancelled, false);
+    atomic_store(&s->context.cancelled, false);
+    s->context.trips = 0;
     OPF_TRY(complete_inputs(s, inputs, n_inputs, true, error));
     OPF_TRY(find_plan(s, &found, error));
+    if (found->plan->needs_data) {
+        s->latest = found;
+        return run_segments(s, found->plan, outputs, n_outputs, error);
+    }
     OPF_TRY(bind_outputs(s, found->plan, outputs, n_outputs, error));
     set_bases(s, found->plan);
-    s->latest = found;
-    s->env    = (opf_run_env){.bases = s->bases, .kern = &s->model->kern, .heap = s->heap};
-    s->status = OPF_OK;
-    s->error  = error;
-    atomic_store(&s->stop, false);
-    opf_pool_run(s->pool, run_thread, s);
-    return s->status == OPF_CANCELLED ? opf_fail(error, OPF_CANCELLED, "the run was cancelled") : s->status;
+    s->latest               = found;
+    opf_execution execution = {.plan            = found->plan,
+                               .bases           = s->bases,
+                               .kern            = &s->model->kern,
+                               .heap            = s->heap,
+                               .pool            = s->context.pool,
+                               .scratch         = s->context.scratch,
+                               .scratch_bytes   = s->context.scratch_bytes,
+                               .cancelled       = &s->context.cancelled,
+                               .flush_denormals = s->options.flush_denormals,
+                               .times           = s->options.profile ? found->times : NULL};
+    return opf_execute(&execution, error);
 }
 
 /* ---- profile ---- */
 
-opf_status opf_session_profile(opf_session *session, opf_profile *profile, opf_error *error)
+typedef struct {
+    opf_session      *session;
+    opf_step_profile *steps;
+    size_t            n, arena_bytes;
+    double            flops;
+} collector;
+
+/* Called twice: first to count (steps is NULL), then to fill. */
+static void collect(void *user, const opf_plan *plan, const double *times)
 {
-    OPF_FAIL_IF(error, session == NULL || profile == NULL || session->latest == NULL, OPF_INVALID_ARGUMENT, "there was no run yet");
-    const opf_plan *plan = session->latest->plan;
-    opf_arena_fini(&session->profile_arena);
-    opf_step_profile *steps = OPF_NEW(&session->profile_arena, opf_step_profile, plan->n_steps);
-    OPF_OOM_IF(error, steps == NULL);
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
+    collector *c = user;
+    for (uint32_t i = 0; i < plan->n_steps; i++, c->n++) {
         const opf_plan_step *step = &plan->steps[i];
         const opf_node      *node = opf_graph_node(plan->graph, step->node);
         bool                 dead = step->node == 0 || node->op_type == NULL;
-        steps[i] = (opf_step_profile){.name     = dead ? "" : node->name,
-                                      .op       = dead ? "" : node->op_type,
-                                      .kernel   = step->kernel,
-                                      .origin   = dead ? NULL : node->origin,
-                                      .n_origin = dead ? 0 : node->n_origin,
-                                      .ms       = session->latest->times[i],
-                                      .flops    = step->flops,
-                                      .bytes    = step->bytes};
+        if (c->steps == NULL)
+            continue;
+        c->steps[c->n] = (opf_step_profile){.name     = dead ? "" : node->name,
+                                            .op       = dead ? "" : node->op_type,
+                                            .kernel   = step->kernel,
+                                            .origin   = dead ? NULL : node->origin,
+                                            .n_origin = dead ? 0 : node->n_origin,
+                                            .ms       = times[i],
+                                            .flops    = step->flops,
+                                            .bytes    = step->bytes};
     }
-    *profile = (opf_profile){.steps        = steps,
-                             .n_steps      = plan->n_steps,
-                             .arena_bytes  = plan->arena_bytes,
+    c->arena_bytes += plan->arena_bytes;
+    c->flops += plan->flops;
+}
+
+static void collect_all(opf_session *s, collector *c)
+{
+    *c = (collector){.session = s, .steps = c->steps};
+    if (s->latest->plan->needs_data)
+        opf_runner_plans(s->runners[s->latest->plan->graph == s->graph ? 0 : 1], collect, c);
+    else
+        collect(c, s->latest->plan, s->latest->times);
+}
+
+opf_status opf_session_profile(opf_session *session, opf_profile *profile, opf_error *error)
+{
+    OPF_FAIL_IF(error, session == NULL || profile == NULL || session->latest == NULL, OPF_INVALID_ARGUMENT, "there was no run yet");
+    collector c = {0};
+    collect_all(session, &c);
+    opf_arena_fini(&session->profile_arena);
+    c.steps = OPF_NEW(&session->profile_arena, opf_step_profile, c.n);
+    OPF_OOM_IF(error, c.steps == NULL);
+    collect_all(session, &c);
+    *profile = (opf_profile){.steps        = c.steps,
+                             .n_steps      = c.n,
+                             .arena_bytes  = c.arena_bytes,
                              .weight_bytes = opf_weights_bytes(session->model->weights),
-                             .flops        = plan->flops,
+                             .flops        = c.flops,
                              .cpu          = opf_cpu_level_name(session->model->kern.level),
-                             .threads      = opf_pool_threads(session->pool)};
+                             .threads      = opf_pool_threads(session->context.pool)};
     return OPF_OK;
 }

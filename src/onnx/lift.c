@@ -5,6 +5,7 @@
  */
 #include "base/status.h"
 #include "onnx/build.h"
+#include "ops/control.h"
 #include "ops/infer.h"
 
 #include <string.h>
@@ -124,12 +125,10 @@ static opf_status lift_graph(const opf_built *built, bool with_shapes, opf_error
 static opf_status lift_bodies(const opf_built *built, opf_node_id id, bool with_shapes, opf_error *error)
 {
     const opf_node *node = opf_graph_node(built->graph, id);
+    for (uint32_t i = 0; with_shapes && node->n_bodies != 0 && i < node->n_inputs; i++)
+        OPF_TRY(opf_infer_constant(built->graph, node->inputs[i], error));
     for (uint32_t b = 0; b < node->n_bodies; b++) {
-        const opf_graph *body = node->bodies[b];
-        for (uint32_t c = 0; c < node->n_captures; c++) {
-            opf_value_id inner = body->inputs[body->n_inputs - node->n_captures + c];
-            opf_graph_value(body, inner)->info = opf_graph_value(built->graph, node->inputs[node->n_inputs - node->n_captures + c])->info;
-        }
+        opf_body_enter(built->graph, id, b);
         OPF_TRY(lift_graph(&built->bodies[id][b], with_shapes, error));
     }
     return OPF_OK;

@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "onnx/build.h"
 #include "onnx/inline.h"
+#include "ops/refused.h"
 
 #include <string.h>
 
@@ -114,6 +115,7 @@ static opf_status survey_graph(survey *s, const wire_graph *graph)
 
 static void describe(opf_text *text, const unsupported *u)
 {
+    const char *refusal = opf_refusal(u->domain, u->op_type);
     opf_text_add(text, "\n  %s", u->op_type);
     if (u->domain[0] != '\0')
         opf_text_add(text, " of domain %s", u->domain);
@@ -121,6 +123,8 @@ static void describe(opf_text *text, const unsupported *u)
         opf_text_add(text, ", opset %lld", (long long)u->version);
     if (u->since != 0)
         opf_text_add(text, " (known from %d on)", (int)u->since);
+    if (refusal != NULL)
+        opf_text_add(text, " (%s)", refusal);
     if (u->n == 1)
         opf_text_add(text, ": node ");
     else

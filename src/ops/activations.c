@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activations of one input: in double, rounded once. Written so that large arguments do not overflow on the way. */
 #include "ops/elementwise.h"
+#include "ops/lift.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static double gelu(double x, bool is_tanh)
 ACTIVATION(elu, x < 0 ? attr(call, "alpha", 1) * expm1(x) : x)
 ACTIVATION(selu, attr(call, "gamma", 1.05070102214813232421875f) *
                      (x > 0 ? x : attr(call, "alpha", 1.67326319217681884765625f) * expm1(x)))
+ACTIVATION(celu, x < 0 ? attr(call, "alpha", 1) * expm1(x / attr(call, "alpha", 1)) : x)
 ACTIVATION(leaky_relu, x < 0 ? attr(call, "alpha", ALPHA) * x : x)
 ACTIVATION(thresholded_relu, x > attr(call, "alpha", 1) ? x : 0)
 ACTIVATION(sigmoid, sigmoid(x))
@@ -111,3 +113,24 @@ DEFINE_ATTRS(ThresholdedRelu, 10, thresholded_relu, alpha_attrs, opf_infer_shape
 DEFINE_ATTRS(HardSigmoid, 6, hard_sigmoid, hard_sigmoid_attrs, opf_infer_shape_only);
 DEFINE_ATTRS(Gelu, 20, gelu, gelu_attrs, infer_gelu);
 DEFINE_ATTRS(Swish, 24, swish, alpha_attrs, opf_infer_shape_only);
+
+static opf_status lower_celu(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
+{
+    return opf_lower_no_types(graph, node, OPF_TYPES_FLOAT & ~OPF_TYPE_BIT(OPF_FLOAT), opset, error);
+}
+static const opf_import_row celu_rows[] = {{28, opf_import_same, lower_celu}};
+
+const opf_op opf_op_Celu = {.name      = "Celu",
+                            .domain    = "",
+                            .since     = 12,
+                            .traits    = OPF_ELEMENTWISE,
+                            .inputs    = OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}),
+                            .n_inputs  = 1,
+                            .outputs   = OPF_PARAMS({"Y", 'T', OPF_TYPES_FLOAT, 0}),
+                            .n_outputs = 1,
+                            .attrs     = alpha_attrs,
+                            .n_attrs   = OPF_COUNT(alpha_attrs),
+                            .rows      = celu_rows,
+                            .n_rows    = OPF_COUNT(celu_rows),
+                            .infer     = opf_infer_shape_only,
+                            .reference = reference_celu};

@@ -29,6 +29,8 @@ const char *opf_info_string(const opf_info *info, const opf_dims *dims, opf_aren
 /* Infers every value of the graph, bodies included, from the infos of its inputs and constants, in topological order.
    Errors name the node and the operator. Infos of other values are overwritten. */
 opf_status opf_infer_graph(opf_graph *graph, opf_error *error);
+/* Stores the info of a value that is a constant, if it has none yet. */
+opf_status opf_infer_constant(const opf_graph *graph, opf_value_id value, opf_error *error);
 /* Infers one node from the infos of the graph and stores the result there: for importers, which lift node after node. */
 opf_status opf_infer_update(opf_graph *graph, opf_node_id node, opf_error *error);
 /* Infers one node into out[n_outputs], from infos in `infos` indexed by value id (the graph's own are not read). Steps are

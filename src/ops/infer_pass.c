@@ -2,6 +2,8 @@
 /* Types checked against signatures, then the operator's own inference, then steps: for one node and for a whole graph. */
 #include "ops/infer.h"
 
+#include "ops/control.h"
+
 #include <string.h>
 
 static const opf_info nothing = {.type = OPF_TYPE_NONE, .rank = -1, .n_values = -1};
@@ -216,6 +218,20 @@ static bool keep_info(opf_arena *arena, opf_info *kept, const opf_info *fresh)
     return true;
 }
 
+opf_status opf_infer_constant(const opf_graph *graph, opf_value_id id, opf_error *error)
+{
+    opf_value *value = opf_graph_value(graph, id);
+    if (id == 0 || value->constant == NULL || value->info.type == value->constant->type)
+        return OPF_OK;
+    opf_arena scratch;
+    opf_info  info;
+    opf_arena_init(&scratch, graph->arena->heap);
+    bool ok = constant_info(value->constant, &scratch, &info) && keep_info(graph->arena, &value->info, &info);
+    opf_arena_fini(&scratch);
+    OPF_OOM_IF(error, !ok);
+    return OPF_OK;
+}
+
 static opf_status update_node(opf_graph *graph, opf_node_id id, opf_arena *scratch, opf_error *error)
 {
     const opf_node  *node = opf_graph_node(graph, id);
@@ -223,12 +239,8 @@ static opf_status update_node(opf_graph *graph, opf_node_id id, opf_arena *scrat
     opf_info        *out  = OPF_NEW(scratch, opf_info, node->n_outputs);
     OPF_OOM_IF(error, in == NULL || out == NULL);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        opf_value *value = opf_graph_value(graph, node->inputs[i]);
-        if (node->inputs[i] != 0 && value->constant != NULL && value->info.type != value->constant->type) {
-            opf_info info;
-            OPF_OOM_IF(error, !constant_info(value->constant, scratch, &info) || !keep_info(graph->arena, &value->info, &info));
-        }
-        in[i] = node->inputs[i] == 0 ? &nothing : &value->info;
+        OPF_TRY(opf_infer_constant(graph, node->inputs[i], error));
+        in[i] = node->inputs[i] == 0 ? &nothing : &opf_graph_value(graph, node->inputs[i])->info;
     }
     OPF_TRY(infer_with(graph, id, in, scratch, graph->dims, out, error));
     for (uint32_t o = 0; o < node->n_outputs; o++)
@@ -249,13 +261,15 @@ opf_status opf_infer_update(opf_graph *graph, opf_node_id node, opf_error *error
 static opf_status infer_bodies(const opf_graph *graph, opf_node_id id, opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
+    for (uint32_t i = 0; node->n_bodies != 0 && i < node->n_inputs; i++)
+        OPF_TRY(opf_infer_constant(graph, node->inputs[i], error));
     for (uint32_t b = 0; b < node->n_bodies; b++) {
-        opf_graph *body = node->bodies[b];
-        for (uint32_t c = 0; c < node->n_captures && c < body->n_inputs; c++) {
-            opf_value_id inner = body->inputs[body->n_inputs - 1 - c], outer = node->inputs[node->n_inputs - 1 - c];
-            opf_graph_value(body, inner)->info = opf_graph_value(graph, outer)->info;
+        bool again = true;
+        opf_body_enter(graph, id, b);
+        for (uint32_t round = 0; again; round++) {
+            OPF_TRY(opf_infer_graph(node->bodies[b], error));
+            OPF_TRY(opf_body_widen(graph, id, b, round, &again, error));
         }
-        OPF_TRY(opf_infer_graph(body, error));
     }
     return OPF_OK;
 }
@@ -272,6 +286,8 @@ opf_status opf_infer_graph(opf_graph *graph, opf_error *error)
         if (status == OPF_OK)
             status = update_node(graph, order[i], &scratch, error);
     }
+    for (uint32_t o = 0; o < graph->n_outputs && status == OPF_OK; o++)
+        status = opf_infer_constant(graph, graph->outputs[o], error);
     opf_arena_fini(&scratch);
     return status;
 }

@@ -38,7 +38,7 @@ static opf_status infer_loss(opf_infer *infer, opf_error *error)
     OPF_FAIL_IF(error, !none && strcmp(reduction, "mean") != 0 && strcmp(reduction, "sum") != 0, OPF_INVALID_MODEL,
                 "reduction is \"%s\", must be \"none\", \"sum\" or \"mean\"", reduction);
     if (!none)
-        OPF_TRY(opf_infer_set(infer, LOSS, 0, NULL, error));
+        OPF_TRY(opf_infer_set(infer, LOSS, 0, dims, error));
     if (x->rank < 0)
         return none ? opf_infer_same(infer, LOSS, TARGET, error) : OPF_OK;
     if (x->rank < 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AveragePool, MaxPool, GlobalAveragePool, GlobalMaxPool. The reference kernels see each window as a strided view. */
+/* AveragePool, MaxPool, LpPool, GlobalAveragePool, GlobalMaxPool, GlobalLpPool. The reference kernels see each window as a strided view. */
 #include "ops/infer.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
@@ -46,6 +46,25 @@ static opf_status infer_global(opf_infer *infer, opf_error *error)
     return opf_infer_set(infer, 0, x->rank, dims, error);
 }
 
+static opf_status check_order(const opf_infer *infer, opf_error *error)
+{
+    const int64_t p = opf_node_int(infer->node, "p", 2);
+    OPF_FAIL_IF(error, p < 1, OPF_INVALID_MODEL, "p is %lld, must be at least 1", (long long)p);
+    return OPF_OK;
+}
+
+static opf_status infer_lp_pool(opf_infer *infer, opf_error *error)
+{
+    OPF_TRY(check_order(infer, error));
+    return infer_pool(infer, error);
+}
+
+static opf_status infer_global_lp(opf_infer *infer, opf_error *error)
+{
+    OPF_TRY(check_order(infer, error));
+    return infer_global(infer, error);
+}
+
 /* ---- one window ---- */
 
 static bool is_float(const opf_view *view)
@@ -60,6 +79,17 @@ static double sum_of(const opf_view *window)
     for (opf_walk_init(&walk, window->rank, window->dims, 1, &window); walk.left > 0; opf_walk_next(&walk))
         sum += opf_view_f64(window, walk.offset[0]);
     return sum;
+}
+
+static double norm_of(const opf_view *window, double p)
+{
+    opf_walk walk;
+    double   sum = 0;
+    for (opf_walk_init(&walk, window->rank, window->dims, 1, &window); walk.left > 0; opf_walk_next(&walk)) {
+        double x = fabs(opf_view_f64(window, walk.offset[0]));
+        sum += p == 1 ? x : p == 2 ? x * x : pow(x, p);
+    }
+    return p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
 }
 
 /* The first maximum and its index; a NaN wins. An empty window has the least value of the type, and index -1. 8-bit
@@ -196,7 +226,22 @@ static opf_status run_max_pool(const opf_call *call, opf_error *error)
     return OPF_OK;
 }
 
-static opf_status run_global(const opf_call *call, double (*reduce)(const opf_view *plane))
+static opf_status run_lp_pool(const opf_call *call, opf_error *error)
+{
+    const double    p       = (double)opf_call_int(call, "p", 2);
+    opf_view       *y       = &call->out[0];
+    const opf_view *views[] = {y};
+    pool_job        pool;
+    opf_walk        walk;
+    OPF_TRY(start_pool(call, &pool, error));
+    for (opf_walk_init(&walk, y->rank, y->dims, 1, views); walk.left > 0; opf_walk_next(&walk)) {
+        place_window(&pool, walk.index);
+        opf_view_put_f64(y, walk.offset[0], norm_of(&pool.window, p));
+    }
+    return OPF_OK;
+}
+
+static opf_status run_global(const opf_call *call, double (*reduce)(const opf_call *call, const opf_view *plane))
 {
     const opf_view *x     = &call->in[0];
     opf_view       *y     = &call->out[0];
@@ -208,20 +253,27 @@ static opf_status run_global(const opf_call *call, double (*reduce)(const opf_vi
     for (int64_t n = 0; n < x->dims[0]; n++) {
         for (int64_t c = 0; c < x->dims[1]; c++) {
             plane.data = (char *)x->data + (n * x->strides[0] + c * x->strides[1]) * (int64_t)opf_type_size(x->type);
-            opf_view_put_f64(y, n * y->strides[0] + c * y->strides[1], reduce(&plane));
+            opf_view_put_f64(y, n * y->strides[0] + c * y->strides[1], reduce(call, &plane));
         }
     }
     return OPF_OK;
 }
 
-static double mean_of(const opf_view *plane)
+static double mean_of(const opf_call *call, const opf_view *plane)
 {
+    (void)call;
     return sum_of(plane) / (double)opf_view_count(plane);
 }
 
-static double max_of_plane(const opf_view *plane)
+static double norm_of_plane(const opf_call *call, const opf_view *plane)
+{
+    return norm_of(plane, (double)opf_call_int(call, "p", 2));
+}
+
+static double max_of_plane(const opf_call *call, const opf_view *plane)
 {
     int64_t index[OPF_MAX_RANK];
+    (void)call;
     return max_of(plane, index);
 }
 
@@ -235,6 +287,12 @@ static opf_status run_global_max(const opf_call *call, opf_error *error)
 {
     (void)error;
     return run_global(call, max_of_plane);
+}
+
+static opf_status run_global_lp(const opf_call *call, opf_error *error)
+{
+    (void)error;
+    return run_global(call, norm_of_plane);
 }
 
 /* ---- older opsets ---- */
@@ -271,6 +329,8 @@ static opf_status lower_max_pool_8(opf_graph *graph, opf_node_id id, int32_t ops
     return opf_lower_attr(graph, id, "storage_order", 0, error);
 }
 
+static const opf_import_row lp_pool_rows[]      = {{18, opf_import_same, lower_max_pool_10},
+                                                   {22, opf_import_same, opf_lower_no_bfloat16}};
 static const opf_import_row average_pool_rows[] = {{7, opf_import_same, lower_count_include_pad},
                                                    {10, opf_import_same, lower_ceil_mode},
                                                    {19, opf_import_same, lower_dilations},
@@ -301,6 +361,8 @@ static const opf_param max_pool_outputs[] = {{"Y", 'T', MAX_POOL_TYPES, 0},
     {.name = "strides", .type = OPF_ATTR_INTS}
 /* clang-format on */
 static const opf_attr_def average_pool_attrs[] = {{.name = "count_include_pad", .type = OPF_ATTR_INT}, WINDOW_ATTRS};
+static const opf_attr_def lp_attrs[]           = {{.name = "p", .type = OPF_ATTR_INT, .i = 2}};
+static const opf_attr_def lp_pool_attrs[]      = {{.name = "p", .type = OPF_ATTR_INT, .i = 2}, WINDOW_ATTRS};
 static const opf_attr_def max_pool_attrs[]     = {{.name = "storage_order", .type = OPF_ATTR_INT}, WINDOW_ATTRS};
 
 const opf_op opf_op_AveragePool = {.name      = "AveragePool",
@@ -331,17 +393,34 @@ const opf_op opf_op_MaxPool = {.name      = "MaxPool",
                                .infer     = infer_pool,
                                .reference = run_max_pool};
 
-#define DEFINE_GLOBAL(op_name, run)                                                                                    \
+const opf_op opf_op_LpPool = {.name      = "LpPool",
+                              .domain    = "",
+                              .since     = 2,
+                              .inputs    = float_input,
+                              .n_inputs  = OPF_COUNT(float_input),
+                              .outputs   = float_output,
+                              .n_outputs = OPF_COUNT(float_output),
+                              .attrs     = lp_pool_attrs,
+                              .n_attrs   = OPF_COUNT(lp_pool_attrs),
+                              .rows      = lp_pool_rows,
+                              .n_rows    = OPF_COUNT(lp_pool_rows),
+                              .infer     = infer_lp_pool,
+                              .reference = run_lp_pool};
+
+#define DEFINE_GLOBAL(op_name, version, attr_list, attr_count, infer_fn, run)                                          \
     const opf_op opf_op_##op_name = {.name      = #op_name,                                                            \
                                      .domain    = "",                                                                  \
-                                     .since     = 1,                                                                   \
+                                     .since     = (version),                                                           \
                                      .inputs    = float_input,                                                         \
                                      .n_inputs  = OPF_COUNT(float_input),                                              \
                                      .outputs   = float_output,                                                        \
                                      .n_outputs = OPF_COUNT(float_output),                                             \
+                                     .attrs     = (attr_list),                                                         \
+                                     .n_attrs   = (attr_count),                                                        \
                                      .rows      = global_rows,                                                         \
                                      .n_rows    = OPF_COUNT(global_rows),                                              \
-                                     .infer     = infer_global,                                                        \
+                                     .infer     = infer_fn,                                                            \
                                      .reference = run}
-DEFINE_GLOBAL(GlobalAveragePool, run_global_average);
-DEFINE_GLOBAL(GlobalMaxPool, run_global_max);
+DEFINE_GLOBAL(GlobalAveragePool, 1, NULL, 0, infer_global, run_global_average);
+DEFINE_GLOBAL(GlobalMaxPool, 1, NULL, 0, infer_global, run_global_max);
+DEFINE_GLOBAL(GlobalLpPool, 2, lp_attrs, OPF_COUNT(lp_attrs), infer_global_lp, run_global_lp);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ReduceMean, ReduceSum, ReduceMax, ReduceMin. The reference sees what is reduced to one element as a strided view. */
+/* All reductions. The reference sees what is reduced to one element as a strided view. */
+#include "ops/elementwise.h"
 #include "ops/infer.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
@@ -67,21 +68,67 @@ static opf_status infer_reduce(opf_infer *infer, opf_error *error)
 
 /* ---- reference ---- */
 
-typedef enum reduction { SUM, MEAN, MAX, MIN } reduction;
+typedef enum reduction { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, L2, LOG_SUM, LOG_SUM_EXP } reduction;
 
-/* Reductions over nothing: 0, NaN for a mean, and the least or greatest value of the type. A NaN wins. */
-static double reduce_floats(reduction kind, const opf_view *part)
+static double max_of(const opf_view *part)
 {
-    double   result = kind == MAX ? -(double)INFINITY : kind == MIN ? (double)INFINITY : 0;
+    double   max = -(double)INFINITY;
     opf_walk walk;
     for (opf_walk_init(&walk, part->rank, part->dims, 1, &part); walk.left > 0; opf_walk_next(&walk)) {
         double x = opf_view_f64(part, walk.offset[0]);
-        if (kind == SUM || kind == MEAN)
-            result += x;
-        else if (isnan(x) || (kind == MAX ? x > result : x < result))
-            result = x;
+        max      = x > max ? x : max;
     }
-    return kind == MEAN ? result / (double)opf_view_count(part) : result;
+    return max;
+}
+
+static double fold_float(reduction kind, double so_far, double x, double max)
+{
+    switch (kind) {
+    case MAX:
+        return isnan(x) || x > so_far ? x : so_far;
+    case MIN:
+        return isnan(x) || x < so_far ? x : so_far;
+    case PROD:
+        return so_far * x;
+    case SUM_SQUARE:
+    case L2:
+        return so_far + x * x;
+    case L1:
+        return so_far + fabs(x);
+    case LOG_SUM_EXP:
+        return so_far + exp(x - max);
+    default:
+        return so_far + x;
+    }
+}
+
+static double finish_float(reduction kind, double result, double count, double max)
+{
+    switch (kind) {
+    case MEAN:
+        return result / count;
+    case L2:
+        return sqrt(result);
+    case LOG_SUM:
+        return log(result);
+    case LOG_SUM_EXP:
+        return log(result) + max;
+    default:
+        return result;
+    }
+}
+
+/* Reductions over nothing: 0, 1 for a product, NaN for a mean, and the least or greatest value of the type. A NaN wins. */
+static double reduce_floats(reduction kind, const opf_view *part)
+{
+    double   result = kind == MAX ? -(double)INFINITY : kind == MIN ? (double)INFINITY : kind == PROD ? 1 : 0;
+    double   max    = kind == LOG_SUM_EXP ? max_of(part) : 0;
+    opf_walk walk;
+    if (isinf(max)) /* shifting by it would give NaN */
+        max = 0;
+    for (opf_walk_init(&walk, part->rank, part->dims, 1, &part); walk.left > 0; opf_walk_next(&walk))
+        result = fold_float(kind, result, opf_view_f64(part, walk.offset[0]), max);
+    return finish_float(kind, result, (double)opf_view_count(part), max);
 }
 
 static int64_t least_of(opf_type type)
@@ -103,19 +150,41 @@ static bool is_below(int64_t a, int64_t b, bool is_signed)
     return is_signed ? a < b : (uint64_t)a < (uint64_t)b;
 }
 
-/* Sums wrap; a mean is truncated towards zero, and 0 over nothing. uint64 travels by its bits. */
+static int64_t fold_integer(reduction kind, int64_t so_far, int64_t x, bool is_signed)
+{
+    const uint64_t a = (uint64_t)so_far, b = (uint64_t)x;
+    switch (kind) {
+    case MAX:
+        return is_below(so_far, x, is_signed) ? x : so_far;
+    case MIN:
+        return is_below(x, so_far, is_signed) ? x : so_far;
+    case PROD:
+        return (int64_t)(a * b);
+    case SUM_SQUARE:
+    case L2:
+        return (int64_t)(a + b * b);
+    case L1:
+        return (int64_t)(is_signed && x < 0 ? a - b : a + b);
+    default:
+        return (int64_t)(a + b);
+    }
+}
+
+/* Sums and products wrap; a mean is truncated towards zero, and 0 over nothing; roots and logarithms go through double
+   and are truncated. uint64 travels by its bits. */
 static int64_t reduce_integers(reduction kind, const opf_view *part)
 {
     const bool   is_signed = opf_types_have(OPF_TYPES_SINT, part->type);
     const size_t count     = opf_view_count(part);
-    int64_t      result    = kind == MAX ? least_of(part->type) : kind == MIN ? greatest_of(part->type) : 0;
+    int64_t      result    = kind == MAX ? least_of(part->type) : kind == MIN ? greatest_of(part->type) : kind == PROD ? 1 : 0;
     opf_walk     walk;
-    for (opf_walk_init(&walk, part->rank, part->dims, 1, &part); walk.left > 0; opf_walk_next(&walk)) {
-        int64_t x = opf_view_i64(part, walk.offset[0]);
-        if (kind == SUM || kind == MEAN)
-            result = (int64_t)((uint64_t)result + (uint64_t)x);
-        else if (kind == MAX ? is_below(result, x, is_signed) : is_below(x, result, is_signed))
-            result = x;
+    if (kind == LOG_SUM_EXP)
+        return opf_double_to_int(reduce_floats(kind, part));
+    for (opf_walk_init(&walk, part->rank, part->dims, 1, &part); walk.left > 0; opf_walk_next(&walk))
+        result = fold_integer(kind, result, opf_view_i64(part, walk.offset[0]), is_signed);
+    if (kind == L2 || kind == LOG_SUM) {
+        const double sum = is_signed && kind == LOG_SUM ? (double)result : (double)(uint64_t)result;
+        return opf_double_to_int(finish_float(kind, sum, 0, 0));
     }
     if (kind != MEAN || count == 0)
         return result;
@@ -259,3 +328,10 @@ DEFINE_REDUCE(ReduceSum, SUM, SUM_TYPES, sum_rows);
 DEFINE_REDUCE(ReduceMean, MEAN, SUM_TYPES, mean_rows);
 DEFINE_REDUCE(ReduceMax, MAX, EXTREME_TYPES, extreme_rows);
 DEFINE_REDUCE(ReduceMin, MIN, EXTREME_TYPES, extreme_rows);
+DEFINE_REDUCE(ReduceProd, PROD, SUM_TYPES, mean_rows);
+DEFINE_REDUCE(ReduceSumSquare, SUM_SQUARE, SUM_TYPES, mean_rows);
+DEFINE_REDUCE(ReduceL1, L1, SUM_TYPES, mean_rows);
+DEFINE_REDUCE(ReduceL2, L2, SUM_TYPES, mean_rows);
+/* Integers up to opset 27. */
+DEFINE_REDUCE(ReduceLogSum, LOG_SUM, SUM_TYPES, mean_rows);
+DEFINE_REDUCE(ReduceLogSumExp, LOG_SUM_EXP, SUM_TYPES, mean_rows);

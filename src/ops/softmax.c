@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax and LogSoftmax along one axis; before opset 13 they worked on the input seen as a matrix. */
+/* Softmax, LogSoftmax and Hardmax along one axis; before opset 13 they worked on the input seen as a matrix. */
 #include "ops/infer.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
@@ -15,6 +15,24 @@ static opf_status infer_softmax(opf_infer *infer, opf_error *error)
 }
 
 /* ---- reference ---- */
+
+typedef void (*line_function)(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n);
+
+/* 1 at the first maximum, or the first NaN, and 0 elsewhere. */
+static void hardmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n)
+{
+    int64_t best = 0;
+    double  max  = n > 0 ? opf_view_f64(x, from) : 0;
+    for (int64_t i = 1; i < n && !isnan(max); i++) {
+        double value = opf_view_f64(x, from + i * x_step);
+        if (value > max || isnan(value)) {
+            max  = value;
+            best = i;
+        }
+    }
+    for (int64_t i = 0; i < n; i++)
+        opf_view_put_f64(y, to + i * y_step, i == best ? 1 : 0);
+}
 
 /* One line of n elements of both tensors, their own steps apart. The maximum skips NaN: the sum does not. */
 static void run_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step,
@@ -34,7 +52,17 @@ static void run_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *
     }
 }
 
-static opf_status run_lines(const opf_call *call, bool is_log, opf_error *error)
+static void softmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n)
+{
+    run_line(x, from, x_step, y, to, y_step, n, false);
+}
+
+static void log_softmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n)
+{
+    run_line(x, from, x_step, y, to, y_step, n, true);
+}
+
+static opf_status run_lines(const opf_call *call, line_function run, opf_error *error)
 {
     const opf_view *x       = &call->in[0];
     opf_view       *y       = &call->out[0];
@@ -46,18 +74,23 @@ static opf_status run_lines(const opf_call *call, bool is_log, opf_error *error)
     for (int32_t i = 0; i < x->rank; i++)
         dims[i] = i == axis ? 1 : x->dims[i];
     for (opf_walk_init(&walk, x->rank, dims, 2, views); walk.left > 0; opf_walk_next(&walk))
-        run_line(x, walk.offset[0], x->strides[axis], y, walk.offset[1], y->strides[axis], x->dims[axis], is_log);
+        run(x, walk.offset[0], x->strides[axis], y, walk.offset[1], y->strides[axis], x->dims[axis]);
     return OPF_OK;
 }
 
 static opf_status run_softmax(const opf_call *call, opf_error *error)
 {
-    return run_lines(call, false, error);
+    return run_lines(call, softmax_line, error);
 }
 
 static opf_status run_log_softmax(const opf_call *call, opf_error *error)
 {
-    return run_lines(call, true, error);
+    return run_lines(call, log_softmax_line, error);
+}
+
+static opf_status run_hardmax(const opf_call *call, opf_error *error)
+{
+    return run_lines(call, hardmax_line, error);
 }
 
 /* ---- before opset 13 ---- */
@@ -176,3 +209,4 @@ static const opf_import_row rows[]    = {{13, lift_13, lower_13}};
                                      .reference = run}
 DEFINE_SOFTMAX(Softmax, run_softmax);
 DEFINE_SOFTMAX(LogSoftmax, run_log_softmax);
+DEFINE_SOFTMAX(Hardmax, run_hardmax);

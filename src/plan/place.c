@@ -241,10 +241,10 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
     /* A graph output is written where the caller wants it, when the layout is the caller's. */
     uint32_t output = planner->output_of[value];
     if (output != 0 && opf_place_is_row_major(&fresh)) {
-        opf_buffer *buffer         = &planner->plan->buffers[fresh.buffer];
-        buffer->kind               = OPF_BUFFER_OUTPUT;
-        buffer->index              = output - 1;
-        planner->output_of[value]  = 0;
+        opf_buffer *buffer        = &planner->plan->buffers[fresh.buffer];
+        buffer->kind              = output == OPF_CROSSING ? OPF_BUFFER_VALUE : OPF_BUFFER_OUTPUT;
+        buffer->index             = output == OPF_CROSSING ? value : output - 1;
+        planner->output_of[value] = 0;
     }
     planner->places[value] = fresh;
     *place                 = fresh;

@@ -61,24 +61,56 @@ void opf_plan_may_share(opf_planner *planner, const opf_place *dst, const opf_pl
 
 /* ---- which nodes have work to do ---- */
 
-/* Values whose elements are known are placed as constants, so what computes only those is not run. */
-static opf_status find_needed(const opf_graph *graph, const opf_info *infos, const opf_node_id *order, uint32_t n, opf_arena *arena,
-                              bool reference, bool **needed, opf_error *error)
+/* Of the nodes in [begin, end). Values whose elements are known are placed as constants, so what computes only those is not
+   run. `crossing` values are read by later segments. */
+static opf_status find_work(const opf_planner *planner, const opf_plan_request *request, const bool *crossing, bool **work, opf_error *error)
 {
-    bool *values = OPF_NEW(arena, bool, graph->n_values);
-    bool *nodes  = OPF_NEW(arena, bool, graph->n_nodes);
+    const opf_graph *graph  = planner->graph;
+    bool            *values = OPF_NEW(planner->arena, bool, graph->n_values);
+    bool            *nodes  = OPF_NEW(planner->arena, bool, graph->n_nodes);
     OPF_OOM_IF(error, values == NULL || nodes == NULL);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        values[graph->outputs[i]] = true;
-    for (uint32_t k = n; k-- > 0;) {
-        const opf_node *node = opf_graph_node(graph, order[k]);
+    for (opf_value_id v = 1; v < graph->n_values; v++)
+        values[v] = crossing[v] || opf_graph_is_output(graph, v);
+    for (uint32_t k = planner->plan->end; k-- > planner->plan->begin;) {
+        opf_node_id     id   = request->order[k];
+        const opf_node *node = opf_graph_node(graph, id);
         for (uint32_t o = 0; o < node->n_outputs; o++)
-            if (node->outputs[o] != 0 && values[node->outputs[o]] && (reference || !opf_info_is_known(&infos[node->outputs[o]])))
-                nodes[order[k]] = true;
-        for (uint32_t i = 0; nodes[order[k]] && i < node->n_inputs; i++)
+            if (node->outputs[o] != 0 && values[node->outputs[o]] &&
+                (planner->options->reference || !opf_info_is_known(&planner->infos[node->outputs[o]])))
+                nodes[id] = true;
+        for (uint32_t i = 0; nodes[id] && i < node->n_inputs; i++)
             values[node->inputs[i]] = true;
     }
-    *needed = nodes;
+    *work = nodes;
+    return OPF_OK;
+}
+
+bool *opf_plan_needed(const opf_graph *graph, const opf_node_id *order, uint32_t n, opf_arena *arena)
+{
+    bool *needed = OPF_NEW(arena, bool, graph->n_nodes);
+    for (uint32_t k = n; needed != NULL && k-- > 0;) {
+        const opf_node *node = opf_graph_node(graph, order[k]);
+        for (uint32_t o = 0; o < node->n_outputs; o++) {
+            const opf_value *value = node->outputs[o] == 0 ? NULL : opf_graph_value(graph, node->outputs[o]);
+            for (uint32_t u = 0; value != NULL && u < value->n_uses; u++)
+                if (value->uses[u].node == 0 || needed[value->uses[u].node])
+                    needed[order[k]] = true;
+        }
+    }
+    return needed;
+}
+
+/* Values made in [begin, end) that needed nodes from `end` on read. */
+static opf_status find_crossing(const opf_planner *planner, const opf_plan_request *request, bool **crossing, opf_error *error)
+{
+    bool *values = OPF_NEW(planner->arena, bool, planner->graph->n_values);
+    OPF_OOM_IF(error, values == NULL);
+    for (uint32_t k = planner->plan->end; k < request->n; k++) {
+        const opf_node *node = opf_graph_node(planner->graph, request->order[k]);
+        for (uint32_t i = 0; request->needed[request->order[k]] && i < node->n_inputs; i++)
+            values[node->inputs[i]] = true;
+    }
+    *crossing = values;
     return OPF_OK;
 }
 
@@ -149,47 +181,78 @@ static opf_status lower_node(opf_planner *planner, opf_node_id id, opf_error *er
     return status;
 }
 
-/* Graph inputs are the caller's dense buffers. */
-static opf_status place_inputs(opf_planner *planner, opf_error *error)
+/* What exists before the first node lies dense: graph inputs in the caller's buffers, all else in buffers of its own. */
+static opf_status place_inputs(opf_planner *planner, const opf_plan_request *request, bool whole, opf_error *error)
 {
     const opf_graph *graph = planner->graph;
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        opf_value_id value = graph->inputs[i];
-        if (opf_graph_value(graph, value)->constant != NULL)
-            continue;
-        const opf_info *info = &planner->infos[value];
-        opf_place       place;
+    for (opf_value_id v = 1; v < graph->n_values; v++) {
+        const opf_info *info = &planner->infos[v];
         int64_t         dims[OPF_MAX_RANK];
+        if (request->infos[v].type == OPF_TYPE_NONE || graph->values[v].constant != NULL || (!whole && opf_info_is_known(info)))
+            continue;
+        opf_place place;
         for (int32_t k = 0; k < info->rank; k++)
             dims[k] = info->dims[k].n;
         OPF_TRY(opf_plan_alloc_temporary(planner, info->type, info->rank, dims, NULL, &place, error));
-        planner->plan->buffers[place.buffer].kind  = OPF_BUFFER_INPUT;
-        planner->plan->buffers[place.buffer].index = i;
-        planner->places[value]                     = place;
+        planner->plan->buffers[place.buffer].kind  = OPF_BUFFER_VALUE;
+        planner->plan->buffers[place.buffer].index = v;
+        planner->places[v]                         = place;
+    }
+    for (uint32_t i = 0; whole && i < graph->n_inputs; i++) {
+        const opf_place *place = &planner->places[graph->inputs[i]];
+        if (place->buffer == 0)
+            continue;
+        planner->plan->buffers[place->buffer].kind  = OPF_BUFFER_INPUT;
+        planner->plan->buffers[place->buffer].index = i;
     }
     return OPF_OK;
 }
 
-static opf_status place_outputs(opf_planner *planner, opf_error *error)
+/* The value dense in a buffer of this kind and index: where it lies already, or by a copy. */
+static opf_status deliver(opf_planner *planner, opf_value_id value, opf_buffer_kind kind, uint32_t index, opf_place *delivered, opf_error *error)
+{
+    opf_plan *plan = planner->plan;
+    opf_place src, dst;
+    planner->node = opf_graph_value(planner->graph, value)->producer;
+    OPF_TRY(opf_plan_place(planner, value, &src, error));
+    const opf_buffer *buffer = &plan->buffers[src.buffer];
+    if (buffer->kind == kind && buffer->index == index && src.offset == 0 && opf_place_is_row_major(&src)) {
+        *delivered = src;
+        return OPF_OK;
+    }
+    OPF_TRY(opf_plan_alloc_temporary(planner, src.type, src.rank, src.dims, NULL, &dst, error));
+    plan->buffers[dst.buffer].kind  = kind;
+    plan->buffers[dst.buffer].index = index;
+    *delivered                      = dst;
+    return opf_plan_copy(planner, kind == OPF_BUFFER_OUTPUT ? "copy_output" : "copy_crossing", &src, &dst, error);
+}
+
+static bool is_made_here(const opf_plan *plan, const opf_graph *graph, opf_value_id value)
+{
+    opf_node_id producer = opf_graph_value(graph, value)->producer;
+    for (uint32_t k = plan->begin; k < plan->end; k++)
+        if (plan->order[k] == producer)
+            return true;
+    return producer == 0 && plan->begin == 0;
+}
+
+static opf_status place_outputs(opf_planner *planner, const bool *crossing, opf_error *error)
 {
     const opf_graph *graph = planner->graph;
     opf_plan        *plan  = planner->plan;
-    plan->outputs          = OPF_NEW(planner->arena, opf_place, graph->n_outputs);
+    opf_place        place;
+    plan->outputs = OPF_NEW(planner->arena, opf_place, graph->n_outputs);
     OPF_OOM_IF(error, plan->outputs == NULL);
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        opf_place src, dst;
-        planner->node = opf_graph_value(graph, graph->outputs[i])->producer;
-        OPF_TRY(opf_plan_place(planner, graph->outputs[i], &src, error));
-        const opf_buffer *buffer = &plan->buffers[src.buffer];
-        if (buffer->kind == OPF_BUFFER_OUTPUT && buffer->index == i && src.offset == 0 && opf_place_is_row_major(&src)) {
-            plan->outputs[i] = src;
-            continue;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (is_made_here(plan, graph, graph->outputs[i]))
+            OPF_TRY(deliver(planner, graph->outputs[i], OPF_BUFFER_OUTPUT, i, &plan->outputs[i], error));
+    for (uint32_t k = plan->begin; k < plan->end; k++) {
+        const opf_node *node = opf_graph_node(graph, plan->order[k]);
+        for (uint32_t o = 0; o < node->n_outputs; o++) {
+            opf_value_id v = node->outputs[o];
+            if (v != 0 && crossing[v] && !opf_graph_is_output(graph, v) && !opf_info_is_known(&planner->infos[v]))
+                OPF_TRY(deliver(planner, v, OPF_BUFFER_VALUE, v, &place, error));
         }
-        OPF_TRY(opf_plan_alloc_temporary(planner, src.type, src.rank, src.dims, NULL, &dst, error));
-        plan->buffers[dst.buffer].kind  = OPF_BUFFER_OUTPUT;
-        plan->buffers[dst.buffer].index = i;
-        OPF_TRY(opf_plan_copy(planner, "copy_output", &src, &dst, error));
-        plan->outputs[i] = dst;
     }
     return OPF_OK;
 }
@@ -214,73 +277,90 @@ static opf_status check_size(const opf_limits *limits, const opf_node *node, con
     return OPF_OK;
 }
 
-/* Infers node by node with numbers; a shape that stays unknown depends on data. */
-static opf_status specialise(opf_plan *plan, const opf_graph *graph, const opf_info *inputs, const opf_limits *limits,
-                             const opf_node_id *order, uint32_t n, opf_info *infos, opf_error *error)
+/* Infers one node with numbers. */
+static opf_status infer(opf_plan *plan, const opf_plan_request *request, opf_node_id id, opf_dims *dims, opf_info *infos, opf_info **out,
+                        opf_error *error)
 {
-    opf_arena *arena = &plan->arena_;
-    opf_dims  *dims  = opf_dims_create(arena);
+    const opf_node *node = opf_graph_node(request->graph, id);
+    *out                 = OPF_NEW(&plan->arena_, opf_info, node->n_outputs);
+    OPF_OOM_IF(error, *out == NULL);
+    opf_status status = opf_infer_node(request->graph, id, infos, &plan->arena_, dims, *out, error);
+    if (status == OPF_INVALID_MODEL) { /* the model was accepted on symbols: it is these sizes that cannot be */
+        if (error != NULL)
+            error->status = OPF_INVALID_INPUT;
+        status = OPF_INVALID_INPUT;
+    }
+    return status;
+}
+
+/* Infers node by node up to the first that has bodies, or makes a shape that stays unknown: it depends on data. */
+static opf_status specialise(opf_plan *plan, const opf_plan_request *request, const opf_limits *limits, opf_info *infos, opf_error *error)
+{
+    const opf_graph *graph = request->graph;
+    opf_dims        *dims  = opf_dims_create(&plan->arena_);
     OPF_OOM_IF(error, dims == NULL);
     for (opf_value_id v = 0; v < graph->n_values; v++)
-        infos[v] = graph->values[v].constant != NULL ? graph->values[v].info : (opf_info){.rank = -1, .n_values = -1};
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        if (graph->values[graph->inputs[i]].constant == NULL)
-            infos[graph->inputs[i]] = inputs[i];
-    for (uint32_t k = 0; k < n; k++) {
-        const opf_node *node = opf_graph_node(graph, order[k]);
-        opf_info       *out  = OPF_NEW(arena, opf_info, node->n_outputs);
-        OPF_OOM_IF(error, out == NULL);
-        opf_status status = opf_infer_node(graph, order[k], infos, arena, dims, out, error);
-        if (status == OPF_INVALID_MODEL) { /* the model was accepted on symbols: it is these sizes that cannot be */
-            if (error != NULL)
-                error->status = OPF_INVALID_INPUT;
-            status = OPF_INVALID_INPUT;
+        infos[v] = graph->values[v].constant != NULL ? graph->values[v].info : request->infos[v];
+    for (plan->end = plan->begin; plan->end < request->n; plan->end++) {
+        opf_node_id     id   = request->order[plan->end];
+        const opf_node *node = opf_graph_node(graph, id);
+        if (!request->needed[id])
+            continue;
+        if (node->n_bodies != 0) {
+            plan->why_not = opf_arena_printf(&plan->arena_, "%s (%s) has bodies", node->name, node->op_type);
+            return OPF_OK;
         }
-        OPF_TRY(status);
+        opf_info *out;
+        OPF_TRY(infer(plan, request, id, dims, infos, &out, error));
+        if (plan->end == plan->begin && request->first != NULL)
+            memcpy(out, request->first, node->n_outputs * sizeof *out);
+        for (uint32_t o = 0; o < node->n_outputs; o++)
+            if (node->outputs[o] != 0 && !is_numeric(&out[o])) {
+                plan->why_not = opf_arena_printf(&plan->arena_, "the shape of %s, which %s (%s) makes, depends on data",
+                                                 graph->values[node->outputs[o]].name, node->name, node->op_type);
+                return OPF_OK;
+            }
         for (uint32_t o = 0; o < node->n_outputs; o++) {
             if (node->outputs[o] == 0)
                 continue;
             infos[node->outputs[o]] = out[o];
             OPF_TRY(check_size(limits, node, opf_graph_value(graph, node->outputs[o]), &out[o], error));
-            if (!is_numeric(&out[o]) && !plan->needs_data) {
-                plan->needs_data = true;
-                plan->why_not    = opf_arena_printf(arena, "the shape of %s, which %s (%s) makes, depends on data",
-                                                    graph->values[node->outputs[o]].name, node->name, node->op_type);
-            }
         }
     }
     return OPF_OK;
 }
 
-static opf_status create(opf_plan *plan, const opf_graph *graph, const opf_info *inputs, const opf_plan_options *options, opf_error *error)
+/* ---- making a plan ---- */
+
+static opf_status create(opf_plan *plan, const opf_plan_request *request, bool whole, const opf_plan_options *options, opf_error *error)
 {
-    opf_arena  *arena   = &plan->arena_;
-    opf_planner planner = {.plan = plan, .graph = graph, .options = options, .arena = arena};
-    planner.infos       = OPF_NEW(arena, opf_info, graph->n_values);
-    planner.places      = OPF_NEW(arena, opf_place, graph->n_values);
-    planner.output_of   = OPF_NEW(arena, uint32_t, graph->n_values);
-    OPF_OOM_IF(error, planner.infos == NULL || planner.places == NULL || planner.output_of == NULL ||
+    opf_arena       *arena   = &plan->arena_;
+    const opf_graph *graph   = request->graph;
+    opf_planner      planner = {.plan = plan, .graph = graph, .options = options, .arena = arena};
+    bool            *crossing, *work;
+    planner.infos     = OPF_NEW(arena, opf_info, graph->n_values);
+    planner.places    = OPF_NEW(arena, opf_place, graph->n_values);
+    planner.output_of = OPF_NEW(arena, uint32_t, graph->n_values);
+    plan->order       = opf_arena_copy(arena, request->order, request->n * sizeof *request->order);
+    plan->begin       = request->begin;
+    OPF_OOM_IF(error, planner.infos == NULL || planner.places == NULL || planner.output_of == NULL || plan->order == NULL ||
                           !OPF_PUSH(arena, plan->buffers, plan->n_buffers, plan->buffers_capacity, (opf_buffer){0}));
-    opf_node_id *order;
-    uint32_t     n;
-    bool        *needed;
-    OPF_TRY(opf_graph_sort(graph, arena, &order, &n, error));
-    OPF_TRY(specialise(plan, graph, inputs, options->limits, order, n, planner.infos, error));
-    plan->infos = planner.infos;
-    for (uint32_t k = 0; k < n; k++)
-        if (opf_graph_node(graph, order[k])->n_bodies != 0 && !plan->needs_data) {
-            plan->needs_data = true;
-            plan->why_not    = "bodies run step by step";
-        }
-    if (plan->needs_data)
+    OPF_TRY(specialise(plan, request, options->limits, planner.infos, error));
+    plan->infos      = planner.infos;
+    plan->needs_data = plan->end < request->n;
+    if (whole && plan->needs_data)
         return OPF_OK;
-    OPF_TRY(find_needed(graph, planner.infos, order, n, arena, options->reference, &needed, error));
+    OPF_TRY(find_crossing(&planner, request, &crossing, error));
+    OPF_TRY(find_work(&planner, request, crossing, &work, error));
     mark_outputs(&planner);
-    OPF_TRY(place_inputs(&planner, error));
-    for (uint32_t k = 0; k < n; k++)
-        if (needed[order[k]])
-            OPF_TRY(lower_node(&planner, order[k], error));
-    OPF_TRY(place_outputs(&planner, error));
+    for (opf_value_id v = 1; v < graph->n_values; v++)
+        if (crossing[v] && planner.output_of[v] == 0)
+            planner.output_of[v] = OPF_CROSSING;
+    OPF_TRY(place_inputs(&planner, request, whole, error));
+    for (uint32_t k = plan->begin; k < plan->end; k++)
+        if (work[request->order[k]])
+            OPF_TRY(lower_node(&planner, request->order[k], error));
+    OPF_TRY(place_outputs(&planner, crossing, error));
     OPF_TRY(opf_plan_memory(&planner, error));
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         plan->flops += plan->steps[i].flops;
@@ -289,17 +369,52 @@ static opf_status create(opf_plan *plan, const opf_graph *graph, const opf_info 
     return OPF_OK;
 }
 
-opf_status opf_plan_create(const opf_graph *graph, const opf_info *inputs, const opf_plan_options *options, opf_plan **result,
-                           opf_error *error)
+static opf_status make(const opf_plan_request *request, bool whole, const opf_plan_options *options, opf_plan **result, opf_error *error)
 {
     opf_plan *plan = opf_heap_alloc(options->heap, sizeof *plan);
     OPF_OOM_IF(error, plan == NULL);
-    *plan = (opf_plan){.graph = graph};
+    *plan = (opf_plan){.graph = request->graph};
     opf_arena_init(&plan->arena_, options->heap);
-    opf_status status = create(plan, graph, inputs, options, error);
+    opf_status status = create(plan, request, whole, options, error);
     if (status != OPF_OK)
         opf_plan_destroy(&plan);
     *result = plan;
+    return status;
+}
+
+opf_status opf_plan_create_part(const opf_plan_request *request, const opf_plan_options *options, opf_plan **plan, opf_error *error)
+{
+    return make(request, false, options, plan, error);
+}
+
+/* A whole graph is a part that begins with its inputs. */
+static opf_status create_whole(const opf_graph *graph, const opf_info *inputs, const opf_plan_options *options, opf_arena *arena,
+                               opf_plan **plan, opf_error *error)
+{
+    opf_plan_request request = {.graph = graph};
+    opf_node_id     *order;
+    OPF_TRY(opf_graph_sort(graph, arena, &order, &request.n, error));
+    opf_info *infos = OPF_NEW(arena, opf_info, graph->n_values);
+    request.order   = order;
+    request.needed  = opf_plan_needed(graph, order, request.n, arena);
+    request.infos   = infos;
+    OPF_OOM_IF(error, infos == NULL || request.needed == NULL);
+    for (opf_value_id v = 0; v < graph->n_values; v++)
+        infos[v] = (opf_info){.rank = -1, .n_values = -1};
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (graph->values[graph->inputs[i]].constant == NULL)
+            infos[graph->inputs[i]] = inputs[i];
+    return make(&request, true, options, plan, error);
+}
+
+opf_status opf_plan_create(const opf_graph *graph, const opf_info *inputs, const opf_plan_options *options, opf_plan **plan,
+                           opf_error *error)
+{
+    opf_arena arena;
+    opf_arena_init(&arena, options->heap);
+    *plan             = NULL;
+    opf_status status = create_whole(graph, inputs, options, &arena, plan, error);
+    opf_arena_fini(&arena);
     return status;
 }
 

@@ -15,13 +15,13 @@
 
 /* ---- places ---- */
 
-typedef enum opf_buffer_kind { OPF_BUFFER_NONE = 0, OPF_BUFFER_ARENA, OPF_BUFFER_CONST, OPF_BUFFER_INPUT, OPF_BUFFER_OUTPUT } opf_buffer_kind;
+typedef enum opf_buffer_kind { OPF_BUFFER_NONE = 0, OPF_BUFFER_ARENA, OPF_BUFFER_CONST, OPF_BUFFER_INPUT, OPF_BUFFER_OUTPUT, OPF_BUFFER_VALUE } opf_buffer_kind;
 
 enum { OPF_SHARES = 3 };
 
 typedef struct opf_buffer {
     opf_buffer_kind kind;
-    uint32_t        index; /* of the graph's input or output */
+    uint32_t        index; /* of the graph's input or output; VALUE: the value that crosses segments */
     size_t          bytes;
     const void     *data;   /* CONST */
     size_t          offset; /* ARENA: bytes from its start */
@@ -81,7 +81,9 @@ typedef struct opf_plan {
     size_t           arena_bytes;   /* activations, and outputs without a caller's buffer */
     size_t           scratch_bytes; /* per thread */
     const opf_info  *infos;         /* by value id, numeric */
-    opf_place       *outputs;       /* of graph outputs: dense, each in its OUTPUT buffer */
+    opf_place       *outputs;       /* of graph outputs: dense, each in its OUTPUT buffer; of segments: buffer 0 if made elsewhere */
+    uint32_t         begin, end;    /* nodes in topological order; end < n: the next one cannot be planned yet */
+    const opf_node_id *order;
     double           flops, bytes;
     bool             needs_data; /* some shape depends on data: cannot be planned */
     const char      *why_not;
@@ -99,7 +101,23 @@ typedef struct opf_plan_options {
    Free with opf_plan_destroy. */
 opf_status opf_plan_create(const opf_graph *graph, const opf_info *inputs, const opf_plan_options *options, opf_plan **plan,
                            opf_error *error);
+
+/* A part of a graph whose other shapes depend on data. */
+typedef struct opf_plan_request {
+    const opf_graph   *graph;
+    const opf_node_id *order; /* topological */
+    uint32_t           n, begin;
+    const bool        *needed; /* by node */
+    const opf_info    *infos; /* by value: what exists (type NONE: does not), with numbers; copied */
+    const opf_info    *first; /* of the outputs of order[begin], when its operator has computed them; else NULL */
+} opf_plan_request;
+/* Plans from order[begin] up to the first node with bodies or of unknown shape: plan->end (== begin: that very node). Values
+   that exist, and those that later nodes read, lie dense in VALUE buffers. */
+opf_status opf_plan_create_part(const opf_plan_request *request, const opf_plan_options *options, opf_plan **plan, opf_error *error);
 void opf_plan_destroy(opf_plan **plan);
+
+/* By node: whether a graph output depends on it. In arena; NULL when memory is out. */
+bool *opf_plan_needed(const opf_graph *graph, const opf_node_id *order, uint32_t n, opf_arena *arena);
 
 size_t opf_place_elements(const opf_place *place);
 

@@ -12,9 +12,12 @@ typedef struct opf_planner {
     opf_arena              *arena; /* the plan's */
     opf_info               *infos; /* by value, numeric */
     opf_place              *places; /* by value; buffer 0: not placed yet */
-    uint32_t               *output_of; /* by value: 1 + number of the graph output whose buffer it may be written to */
+    uint32_t               *output_of; /* by value: 1 + number of the graph output whose buffer it may be written to; OPF_CROSSING:
+                                          read by later segments, so it needs a buffer of its own */
     opf_node_id             node; /* being lowered */
 } opf_planner;
+
+enum { OPF_CROSSING = INT32_MAX };
 
 /* Lowers one node to steps or views. *done false (and nothing changed): this lowering does not apply. */
 typedef opf_status (*opf_lower_fn)(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);

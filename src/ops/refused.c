@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/refused.h"
+
+#include <string.h>
+
+#define STRINGS   "works on strings"
+#define SEQUENCES "works on sequences"
+#define OPTIONALS "works on optional values"
+#define MAPS      "works on maps"
+#define IMAGES    "decodes images"
+#define TRAINING  "trains"
+#define ML        "ai.onnx.ml"
+
+/* op_type NULL: the whole domain. */
+static const struct {
+    const char *domain, *op_type, *why;
+} refused[] = {
+    {"", "ConcatFromSequence", SEQUENCES},
+    {"", "ImageDecoder", IMAGES},
+    {"", "Optional", OPTIONALS},
+    {"", "OptionalGetElement", OPTIONALS},
+    {"", "OptionalHasElement", OPTIONALS},
+    {"", "RegexFullMatch", STRINGS},
+    {"", "SequenceAt", SEQUENCES},
+    {"", "SequenceConstruct", SEQUENCES},
+    {"", "SequenceEmpty", SEQUENCES},
+    {"", "SequenceErase", SEQUENCES},
+    {"", "SequenceInsert", SEQUENCES},
+    {"", "SequenceLength", SEQUENCES},
+    {"", "SequenceMap", SEQUENCES},
+    {"", "SplitToSequence", SEQUENCES},
+    {"", "StringConcat", STRINGS},
+    {"", "StringNormalizer", STRINGS},
+    {"", "StringSplit", STRINGS},
+    {"", "TfIdfVectorizer", "counts words of text"},
+    {ML, "CastMap", MAPS},
+    {ML, "CategoryMapper", STRINGS},
+    {ML, "DictVectorizer", MAPS},
+    {ML, "ZipMap", MAPS},
+    {"ai.onnx.preview.training", NULL, TRAINING},
+    {"ai.onnx.training", NULL, TRAINING},
+};
+
+const char *opf_refusal(const char *domain, const char *op_type)
+{
+    if (strcmp(domain, "ai.onnx") == 0)
+        domain = "";
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (strcmp(refused[i].domain, domain) == 0 && (refused[i].op_type == NULL || strcmp(refused[i].op_type, op_type) == 0))
+            return refused[i].why;
+    return NULL;
+}
