@@ -97,7 +97,7 @@ static double get_place(const sampling *s, double x, int64_t n)
         place = -2;
     if (s->mode == MODE_NEAREST)
         place = rint(place);
-    if (s->padding == PADDING_BORDER)
+    if (s->padding == PADDING_BORDER && s->mode != MODE_CUBIC) /* cubic taps are put to the border one by one */
         return fmax(0, fmin(place, last));
     if (s->padding == PADDING_REFLECTION)
         return s->align_corners ? reflect(place, 0, last) : reflect(place, -0.5, last + 0.5);

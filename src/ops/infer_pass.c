@@ -242,11 +242,14 @@ static opf_status update_node(opf_graph *graph, opf_node_id id, opf_arena *scrat
         OPF_TRY(opf_infer_constant(graph, node->inputs[i], error));
         in[i] = node->inputs[i] == 0 ? &nothing : &opf_graph_value(graph, node->inputs[i])->info;
     }
-    OPF_TRY(infer_with(graph, id, in, scratch, graph->dims, out, error));
-    for (uint32_t o = 0; o < node->n_outputs; o++)
+    opf_status status = infer_with(graph, id, in, scratch, graph->dims, out, error);
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        if (status != OPF_OK)
+            out[o] = (opf_info){.type = out[o].type, .rank = -1, .n_values = -1};
         if (node->outputs[o] != 0)
             OPF_OOM_IF(error, !keep_info(graph->arena, &opf_graph_value(graph, node->outputs[o])->info, &out[o]));
-    return OPF_OK;
+    }
+    return status;
 }
 
 opf_status opf_infer_update(opf_graph *graph, opf_node_id node, opf_error *error)
@@ -274,8 +277,30 @@ static opf_status infer_bodies(const opf_graph *graph, opf_node_id id, opf_error
     return OPF_OK;
 }
 
+/* In a branch of an If, inside of other bodies or not. */
+static bool is_conditional(const opf_graph *graph)
+{
+    for (; graph->parent != NULL; graph = graph->parent)
+        if (opf_graph_node(graph->parent, graph->parent_node)->op == &opf_op_If)
+            return true;
+    return false;
+}
+
+/* Shapes that do not fit are no error where nothing may ever run: branches are often made for shapes that others have. */
+static opf_status infer_leniently(opf_graph *graph, opf_node_id id, opf_arena *scratch, opf_error *error)
+{
+    opf_error  local  = {.status = OPF_OK};
+    opf_status status = update_node(graph, id, scratch, &local);
+    if (status == OPF_INVALID_INPUT || status == OPF_INVALID_MODEL)
+        return OPF_OK;
+    if (status != OPF_OK && error != NULL)
+        *error = local;
+    return status;
+}
+
 opf_status opf_infer_graph(opf_graph *graph, opf_error *error)
 {
+    const bool   lenient = is_conditional(graph);
     opf_arena    scratch;
     opf_node_id *order;
     uint32_t     n = 0;
@@ -284,7 +309,7 @@ opf_status opf_infer_graph(opf_graph *graph, opf_error *error)
     for (uint32_t i = 0; i < n && status == OPF_OK; i++) {
         status = infer_bodies(graph, order[i], error);
         if (status == OPF_OK)
-            status = update_node(graph, order[i], &scratch, error);
+            status = lenient ? infer_leniently(graph, order[i], &scratch, error) : update_node(graph, order[i], &scratch, error);
     }
     for (uint32_t o = 0; o < graph->n_outputs && status == OPF_OK; o++)
         status = opf_infer_constant(graph, graph->outputs[o], error);

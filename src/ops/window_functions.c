@@ -55,7 +55,7 @@ static opf_status run_window(const opf_call *call, double a0, double a1, double 
                 (long long)y->dims[0]);
     for (int64_t i = 0; i < size; i++) {
         const double angle = 6.283185307179586477 * ((double)i / n);
-        put(y, i * y->strides[0], a0 - a1 * cos(angle) + a2 * cos(2 * angle));
+        put(y, i * y->strides[0], a2 * cos(2 * angle) - a1 * cos(angle) + a0); /* in this order the peak is 1 */
     }
     return OPF_OK;
 }
