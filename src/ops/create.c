@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constant, ConstantOfShape and Range make tensors out of attributes, a shape, or three numbers. */
+#include "ops/call.h"
 #include "ops/movement.h"
 
 #include <math.h>
@@ -202,19 +203,39 @@ static opf_status infer_range_of_numbers(opf_infer *infer, const int64_t x[3], o
     return opf_infer_set_values(infer, 0, (int32_t)n, values, error);
 }
 
+static opf_status count_range_of_floats(const double x[3], int64_t *count, opf_error *error)
+{
+    double n = ceil((x[1] - x[0]) / x[2]);
+    OPF_FAIL_IF(error, isnan(n) || n > 0x1p62, OPF_INVALID_INPUT, "a range from %g to %g by %g has no length", x[0],
+                x[1], x[2]);
+    *count = n > 0 ? (int64_t)n : 0;
+    return OPF_OK;
+}
+
 static opf_status infer_range_of_floats(opf_infer *infer, opf_error *error)
 {
-    double x[3];
+    double  x[3];
+    int64_t n;
     for (uint32_t i = 0; i < 3; i++) {
         if (infer->constants[i] == NULL || infer->constants[i]->count != 1)
             return opf_infer_unknown_dims(infer, 0, 1, error);
         x[i] = opf_const_f64_at(infer->constants[i], 0);
     }
-    double n = ceil((x[1] - x[0]) / x[2]);
-    OPF_FAIL_IF(error, isnan(n) || n > 0x1p62, OPF_INVALID_INPUT, "a range from %g to %g by %g has no length", x[0],
-                x[1], x[2]);
-    opf_dim dims[1] = {opf_dim_number(n > 0 ? (int64_t)n : 0)};
+    OPF_TRY(count_range_of_floats(x, &n, error));
+    opf_dim dims[1] = {opf_dim_number(n)};
     return opf_infer_set(infer, 0, 1, dims, error);
+}
+
+/* Integers are known values by then: only floats come here. */
+static opf_status resolve_range(const opf_call *call, opf_info *out, opf_arena *arena, opf_error *error)
+{
+    double  x[3];
+    int64_t n;
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = opf_types_have(OPF_TYPES_FLOAT, call->in[i].type) ? opf_view_f64(&call->in[i], 0)
+                                                                 : (double)opf_view_i64(&call->in[i], 0);
+    OPF_TRY(count_range_of_floats(x, &n, error));
+    return opf_resolve_set(&out[0], 1, &n, arena, error);
 }
 
 static opf_status infer_range(opf_infer *infer, opf_error *error)
@@ -283,5 +304,6 @@ const opf_op opf_op_Range = {
     .rows = (const opf_import_row[]){{27, opf_import_same, lower_range_27}},
     .n_rows = 1,
     .infer = infer_range,
+    .resolve = resolve_range,
     .reference = reference_range,
 };

@@ -88,6 +88,18 @@ static void test_if_known(void **state)
            "float[]");
 }
 
+/* A branch that does not fit these shapes may be one that is never taken. */
+static void test_if_unfit_branch(void **state)
+{
+    (void)state;
+    expect("g (bool c, float[5] x, float[4] w) => (y) { y = If<then_branch = t () => (a) { a = Add(x, w) }, else_branch = e () => (b) { b = Relu(x) }>(c) }",
+           "float[...]");
+    expect("g (float[5] x, float[4] w) => (y) <bool c = {0}> { y = If<then_branch = t () => (a) { a = Add(x, w) }, else_branch = e () => (b) { b = Relu(x) }>(c) }",
+           "float[5]");
+    refuse("g (float[5] x, float[4] w) => (s) <int64 m = {3}> { s = Loop<body = b (int64 i, bool k) => (k2, o) { k2 = Identity(k)  o = Add(x, w) }>(m) }",
+           "do not broadcast");
+}
+
 static void test_if_refused(void **state)
 {
     (void)state;
@@ -232,7 +244,7 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_if),           cmocka_unit_test(test_if_known),     cmocka_unit_test(test_if_refused),
+        cmocka_unit_test(test_if),           cmocka_unit_test(test_if_known),     cmocka_unit_test(test_if_refused), cmocka_unit_test(test_if_unfit_branch),
         cmocka_unit_test(test_loop_keeps_shape), cmocka_unit_test(test_loop_grows), cmocka_unit_test(test_loop_inner_dims),
         cmocka_unit_test(test_loop_delayed), cmocka_unit_test(test_loop_rounds),  cmocka_unit_test(test_loop_counter),
         cmocka_unit_test(test_loop_refused), cmocka_unit_test(test_loop_nested),  cmocka_unit_test(test_scan),
