@@ -231,7 +231,7 @@ static opf_status resolve(opf_runner *r, opf_node_id id, const opf_info **output
     }
     for (uint32_t o = 0; o < node->n_outputs; o++)
         out[o] = (opf_info){.type = node->outputs[o] == 0 ? OPF_TYPE_NONE : opf_graph_value(r->graph, node->outputs[o])->info.type, .rank = -1, .n_values = -1};
-    opf_call call = {.node = node, .attrs = node->attrs, .n_attrs = node->n_attrs, .in = in, .n_in = node->n_own_inputs, .heap = r->context->heap};
+    opf_call call = {.node = node, .attrs = node->attrs, .n_attrs = node->n_attrs, .in = in, .n_in = node->n_own_inputs, .n_out = node->n_own_outputs, .heap = r->context->heap};
     OPF_TRY(node->op->resolve(&call, out, &r->run, error));
     *outputs = out;
     return OPF_OK;

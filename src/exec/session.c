@@ -394,11 +394,11 @@ static opf_status check_outputs(const opf_session *s, const opf_plan *plan, opf_
     return status;
 }
 
-/* The memory that output i would take: the caller's, or what the session has for it so far. */
+/* The memory that output i would take: the caller's (all of it while sizes are not known), or what the session has for it so far. */
 static span output_span(const opf_session *s, const opf_plan *plan, const opf_tensor *outputs, size_t n, uint32_t i)
 {
     if (i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i])
-        return (span){outputs[i].data, place_bytes(&plan->outputs[i])};
+        return (span){outputs[i].data, plan->needs_data ? outputs[i].bytes : place_bytes(&plan->outputs[i])};
     return (span){s->outputs[i], s->output_bytes[i]};
 }
 
@@ -408,7 +408,7 @@ static opf_status check_overlap(const opf_session *s, const opf_plan *plan, cons
     const opf_graph *graph = s->graph;
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const char *name = opf_graph_value(graph, graph->outputs[i])->name;
-        span    own  = output_span(s, plan, outputs, n, i);
+        span        own  = output_span(s, plan, outputs, n, i);
         for (uint32_t k = 0; k < graph->n_inputs; k++)
             OPF_FAIL_IF(error, overlap(own, (span){s->inputs[k].data, s->inputs[k].bytes}), OPF_INVALID_ARGUMENT,
                         "the buffers of output %s and input %s overlap", name, opf_graph_value(graph, graph->inputs[k])->name);
@@ -482,14 +482,11 @@ static opf_status run_segments(opf_session *s, const opf_plan *plan, opf_tensor 
     opf_runner *runner;
     opf_tensor *all = s->results;
     OPF_FAIL_IF(error, n > s->graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, s->graph->n_outputs);
+    OPF_TRY(check_overlap(s, plan, outputs, n, error));
     OPF_TRY(get_runner(s, plan, &runner, error));
     for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
         bool given  = i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i];
         s->sinks[i] = given ? (opf_sink){outputs[i].data, outputs[i].bytes, true} : (opf_sink){s->outputs[i], s->output_bytes[i], false};
-        for (uint32_t k = 0; given && k < s->graph->n_inputs; k++)
-            OPF_FAIL_IF(error, overlap((span){outputs[i].data, outputs[i].bytes}, (span){s->inputs[k].data, s->inputs[k].bytes}), OPF_INVALID_ARGUMENT,
-                        "the buffers of output %s and input %s overlap", opf_graph_value(s->graph, s->graph->outputs[i])->name,
-                        opf_graph_value(s->graph, s->graph->inputs[k])->name);
     }
     opf_status status = opf_runner_run(runner, s->inputs, all, s->sinks, error);
     for (uint32_t i = 0; i < s->graph->n_outputs; i++) {

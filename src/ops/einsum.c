@@ -1,177 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Einsum. Every letter is a label, and so is each dimension that an ellipsis stands for, counted from the last one. An
- * operand is then a stride for each label (a letter that it repeats walks its diagonal). Two operands are matrix
+ * Einsum. An operand is a stride for each label (a letter that it repeats walks its diagonal). Two operands are matrix
  * products; other counts go through all labels one by one.
  */
+#include "ops/einsum.h"
+
 #include "ops/check.h"
 #include "ops/lift.h"
 #include "ops/product.h"
 
 #include <string.h>
 
-enum { LETTERS = 52, LABELS = LETTERS + OPF_MAX_RANK, MAX_OPERANDS = 64, ELLIPSIS = -1 };
-
-/* The labels of a tensor's axes. */
-typedef struct term {
-    int32_t n;
-    int8_t  labels[OPF_MAX_RANK + 1];
-    int32_t ellipsis; /* how many dimensions stand for it; -1: it is not there */
-} term;
-
-typedef struct equation {
-    term     in[MAX_OPERANDS], out;
-    uint32_t n_in;
-} equation;
-
-/* ---- parsing ---- */
-
-static int32_t letter_label(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    return c >= 'a' && c <= 'z' ? 26 + (c - 'a') : -1;
-}
-
-/* One term, up to a comma, an arrow or the end; the ellipsis is one label for now. */
-static opf_status scan_term(const char **text, term *t, opf_error *error)
-{
-    *t = (term){.ellipsis = -1};
-    for (;; (*text)++) {
-        const char *p = *text;
-        if (*p == '\0' || *p == ',' || (p[0] == '-' && p[1] == '>'))
-            return OPF_OK;
-        if (*p == ' ')
-            continue;
-        OPF_FAIL_IF(error, t->n > OPF_MAX_RANK, OPF_LIMIT, "equation: a term has more than %d labels", OPF_MAX_RANK);
-        int32_t label = letter_label(*p);
-        if (label >= 0) {
-            t->labels[t->n++] = (int8_t)label;
-            continue;
-        }
-        OPF_FAIL_IF(error, strncmp(p, "...", 3) != 0, OPF_INVALID_MODEL, "equation: '%c' is neither a letter nor ...", *p);
-        OPF_FAIL_IF(error, t->ellipsis >= 0, OPF_INVALID_MODEL, "equation: a term has two ellipses");
-        t->ellipsis       = 0;
-        t->labels[t->n++] = ELLIPSIS;
-        *text += 2;
-    }
-}
-
-/* The ellipsis becomes labels of `count` dimensions. */
-static opf_status expand(term *t, int32_t count, opf_error *error)
-{
-    int8_t  labels[OPF_MAX_RANK];
-    int32_t n = 0;
-    count = t->ellipsis >= 0 ? count : 0;
-    OPF_FAIL_IF(error, t->n - (t->ellipsis >= 0) + count > OPF_MAX_RANK, OPF_LIMIT,
-                "equation: a term has more than %d dimensions", OPF_MAX_RANK);
-    for (int32_t i = 0; i < t->n; i++) {
-        if (t->labels[i] != ELLIPSIS)
-            labels[n++] = t->labels[i];
-        else
-            for (int32_t k = 0; k < count; k++)
-                labels[n++] = (int8_t)(LABELS - count + k);
-    }
-    memcpy(t->labels, labels, (size_t)n * sizeof *labels);
-    t->n        = n;
-    t->ellipsis = t->ellipsis >= 0 ? count : -1;
-    return OPF_OK;
-}
-
-/* Without an arrow: the ellipsis, then the letters that occur once, in the order of their codes. */
-static opf_status imply_output(equation *e, opf_error *error)
-{
-    int32_t times[LETTERS] = {0};
-    e->out                 = (term){.ellipsis = -1};
-    for (uint32_t i = 0; i < e->n_in; i++) {
-        if (e->in[i].ellipsis >= 0)
-            e->out.ellipsis = 0;
-        for (int32_t k = 0; k < e->in[i].n; k++)
-            if (e->in[i].labels[k] >= 0 && e->in[i].labels[k] < LETTERS)
-                times[e->in[i].labels[k]]++;
-    }
-    if (e->out.ellipsis == 0)
-        e->out.labels[e->out.n++] = ELLIPSIS;
-    for (int32_t label = 0; label < LETTERS; label++) {
-        if (times[label] != 1)
-            continue;
-        OPF_FAIL_IF(error, e->out.n > OPF_MAX_RANK, OPF_LIMIT, "equation: the result has more than %d dimensions",
-                    OPF_MAX_RANK);
-        e->out.labels[e->out.n++] = (int8_t)label;
-    }
-    return OPF_OK;
-}
-
-static bool has_label(const term *t, int32_t label)
-{
-    for (int32_t i = 0; i < t->n; i++)
-        if (t->labels[i] == label)
-            return true;
-    return false;
-}
-
-static opf_status check_output(const equation *e, opf_error *error)
-{
-    bool seen[LABELS] = {false};
-    for (int32_t k = 0; k < e->out.n; k++) {
-        const int32_t label = e->out.labels[k];
-        bool          found = label >= LETTERS;
-        for (uint32_t i = 0; i < e->n_in && !found; i++)
-            found = has_label(&e->in[i], label);
-        const char name = (char)(label < 26 ? 'A' + label : 'a' + label - 26);
-        OPF_FAIL_IF(error, !found, OPF_INVALID_MODEL, "equation: '%c' of the result is in no operand", name);
-        OPF_FAIL_IF(error, seen[label], OPF_INVALID_MODEL, "equation: '%c' is twice in the result", name);
-        seen[label] = true;
-    }
-    return OPF_OK;
-}
-
-static opf_status parse(const char *text, const int32_t *ranks, uint32_t n_in, equation *e, opf_error *error)
-{
-    int32_t widest = 0;
-    OPF_FAIL_IF(error, n_in > MAX_OPERANDS, OPF_LIMIT, "%u operands, at most %d are supported", n_in, MAX_OPERANDS);
-    e->n_in = 0;
-    do {
-        OPF_FAIL_IF(error, e->n_in == n_in, OPF_INVALID_MODEL, "equation has more terms than the %u inputs", n_in);
-        term *t = &e->in[e->n_in];
-        OPF_TRY(scan_term(&text, t, error));
-        const int32_t left = ranks[e->n_in] - (t->n - (t->ellipsis >= 0));
-        OPF_FAIL_IF(error, t->ellipsis >= 0 ? left < 0 : left != 0, OPF_INVALID_MODEL,
-                    "equation: term %u has %d labels, input %u has rank %d", e->n_in, t->n - (t->ellipsis >= 0),
-                    e->n_in, ranks[e->n_in]);
-        OPF_TRY(expand(t, left, error));
-        widest = left > widest ? left : widest;
-        e->n_in++;
-    } while (*text++ == ',');
-    text--;
-    OPF_FAIL_IF(error, e->n_in != n_in, OPF_INVALID_MODEL, "equation has %u terms, there are %u inputs", e->n_in,
-                n_in);
-    if (*text == '\0') {
-        OPF_TRY(imply_output(e, error));
-    } else {
-        text += 2;
-        OPF_TRY(scan_term(&text, &e->out, error));
-        OPF_FAIL_IF(error, *text != '\0', OPF_INVALID_MODEL, "equation: \"%s\" behind the result", text);
-    }
-    OPF_TRY(expand(&e->out, widest, error));
-    return check_output(e, error);
-}
-
 /* ---- inference ---- */
 
 static opf_status infer_einsum(opf_infer *infer, opf_error *error)
 {
     const char *text = opf_node_string(infer->node, "equation", "");
-    int32_t     ranks[MAX_OPERANDS];
-    opf_dim     of_label[LABELS], dims[OPF_MAX_RANK];
-    bool        seen[LABELS] = {false};
+    int32_t     ranks[OPF_EINSUM_OPERANDS];
+    opf_dim     of_label[OPF_EINSUM_LABELS], dims[OPF_MAX_RANK];
+    bool        seen[OPF_EINSUM_LABELS] = {false};
     equation    e;
-    for (uint32_t i = 0; i < infer->n_in && i < MAX_OPERANDS; i++) {
+    for (uint32_t i = 0; i < infer->n_in && i < OPF_EINSUM_OPERANDS; i++) {
         if (infer->in[i]->rank < 0)
             return OPF_OK;
         ranks[i] = infer->in[i]->rank;
     }
-    OPF_TRY(parse(text, ranks, infer->n_in, &e, error));
+    OPF_TRY(opf_einsum_parse(text, ranks, infer->n_in, &e, error));
     for (uint32_t i = 0; i < e.n_in; i++)
         for (int32_t k = 0; k < e.in[i].n; k++) {
             const int32_t label = e.in[i].labels[k];
@@ -193,21 +47,21 @@ static opf_status infer_einsum(opf_infer *infer, opf_error *error)
 typedef struct einsum {
     const opf_call *call;
     bool            is_float;
-    int64_t         dims[LABELS];
-    int64_t         strides[MAX_OPERANDS][LABELS];
-    int64_t         out[LABELS]; /* strides of the result */
-    bool            in_out[LABELS], in_any[LABELS];
+    int64_t         dims[OPF_EINSUM_LABELS];
+    int64_t         strides[OPF_EINSUM_OPERANDS][OPF_EINSUM_LABELS];
+    int64_t         out[OPF_EINSUM_LABELS]; /* strides of the result */
+    bool            in_out[OPF_EINSUM_LABELS], in_any[OPF_EINSUM_LABELS];
 } einsum;
 
-static opf_status prepare(const opf_call *call, einsum *s, equation *e, opf_error *error)
+static opf_status prepare(const opf_call *call, einsum *s, opf_einsum_equation *e, opf_error *error)
 {
-    int32_t ranks[MAX_OPERANDS];
+    int32_t ranks[OPF_EINSUM_OPERANDS];
     memset(s, 0, sizeof *s);
     s->call     = call;
     s->is_float = opf_types_have(OPF_TYPES_FLOAT, call->out[0].type);
-    for (uint32_t i = 0; i < call->n_in && i < MAX_OPERANDS; i++)
+    for (uint32_t i = 0; i < call->n_in && i < OPF_EINSUM_OPERANDS; i++)
         ranks[i] = call->in[i].rank;
-    OPF_TRY(parse(opf_call_string(call, "equation", ""), ranks, call->n_in, e, error));
+    OPF_TRY(opf_einsum_parse(opf_call_string(call, "equation", ""), ranks, call->n_in, e, error));
     for (uint32_t i = 0; i < e->n_in; i++)
         for (int32_t k = 0; k < e->in[i].n; k++) {
             const int32_t label = e->in[i].labels[k];
@@ -242,7 +96,7 @@ static void store(opf_view *view, int64_t offset, opf_number x, bool is_float)
 /* A list of labels to count through, the last one fastest. */
 typedef struct label_list {
     int32_t n;
-    int32_t labels[LABELS];
+    int32_t labels[OPF_EINSUM_LABELS];
     size_t  count; /* of all combinations */
 } label_list;
 
@@ -255,7 +109,7 @@ static bool add_label(label_list *list, const einsum *s, int32_t label)
 /* offsets[i]: where combination i lies, by the strides of the labels. */
 static void list_offsets(const einsum *s, const label_list *list, const int64_t *strides, int64_t *offsets)
 {
-    int64_t index[LABELS] = {0}, at = 0;
+    int64_t index[OPF_EINSUM_LABELS] = {0}, at = 0;
     for (size_t i = 0; i < list->count; i++) {
         offsets[i] = at;
         for (int32_t k = list->n - 1; k >= 0; k--) {
@@ -274,7 +128,7 @@ static void list_offsets(const einsum *s, const label_list *list, const int64_t 
 /* The sum over all combinations of `summed`, of products of the operands at their offsets. */
 static opf_number sum_products(const einsum *s, const label_list *summed, const int64_t *start)
 {
-    int64_t    index[LABELS] = {0}, at[MAX_OPERANDS];
+    int64_t    index[OPF_EINSUM_LABELS] = {0}, at[OPF_EINSUM_OPERANDS];
     opf_number sum           = {.u = 0};
     if (s->is_float)
         sum.f = 0;
@@ -305,14 +159,14 @@ static opf_number sum_products(const einsum *s, const label_list *summed, const 
     return sum;
 }
 
-static opf_status run_any(const einsum *s, const equation *e, opf_error *error)
+static opf_status run_any(const einsum *s, const opf_einsum_equation *e, opf_error *error)
 {
     opf_view       *y       = &s->call->out[0];
     const opf_view *views[] = {y};
     label_list      summed  = {.count = 1};
-    int64_t         start[MAX_OPERANDS];
+    int64_t         start[OPF_EINSUM_OPERANDS];
     opf_walk        walk;
-    for (int32_t label = 0; label < LABELS; label++)
+    for (int32_t label = 0; label < OPF_EINSUM_LABELS; label++)
         OPF_FAIL_IF(error, s->in_any[label] && !s->in_out[label] && !add_label(&summed, s, label), OPF_LIMIT,
                     "the sum has too many terms");
     for (opf_walk_init(&walk, y->rank, y->dims, 1, views); walk.left != 0; opf_walk_next(&walk)) {
@@ -369,7 +223,7 @@ static void store_y(void *user, size_t i, size_t rows, size_t j, size_t cols, co
 }
 
 /* Labels of the result are batches when both operands have them, else rows or columns; all others are summed. */
-static opf_status run_two(const einsum *s, const equation *e, opf_error *error)
+static opf_status run_two(const einsum *s, const opf_einsum_equation *e, opf_error *error)
 {
     enum { BATCH, ROW, COLUMN, DEPTH, KINDS };
     static const uint8_t kind_of[OFFSETS] = {BATCH, BATCH, BATCH, ROW, ROW, COLUMN, COLUMN, DEPTH, DEPTH};
@@ -381,10 +235,10 @@ static opf_status run_two(const einsum *s, const equation *e, opf_error *error)
     bool                 fits             = true;
     for (int32_t k = 0; k < e->out.n; k++) {
         const int32_t label = e->out.labels[k];
-        const bool    a = has_label(&e->in[0], label), b = has_label(&e->in[1], label);
+        const bool    a = opf_einsum_has(&e->in[0], label), b = opf_einsum_has(&e->in[1], label);
         fits = fits && add_label(&kinds[a && b ? BATCH : a ? ROW : COLUMN], s, label);
     }
-    for (int32_t label = 0; label < LABELS; label++)
+    for (int32_t label = 0; label < OPF_EINSUM_LABELS; label++)
         if (s->in_any[label] && !s->in_out[label])
             fits = fits && add_label(&kinds[DEPTH], s, label);
     for (int32_t i = 0; i < OFFSETS; i++)
@@ -415,7 +269,7 @@ static opf_status run_two(const einsum *s, const equation *e, opf_error *error)
 
 static opf_status reference_einsum(const opf_call *call, opf_error *error)
 {
-    equation e;
+    opf_einsum_equation e;
     einsum  *s = opf_heap_alloc(call->heap, sizeof *s);
     OPF_OOM_IF(error, s == NULL);
     opf_status status = prepare(call, s, &e, error);

@@ -99,7 +99,8 @@ static void choose_class(choice *c, int64_t batch, int64_t class)
     const opf_view *boxes = &c->call->in[0], *scores = &c->call->in[1];
     int64_t         n = 0, kept = 0;
     for (int64_t i = 0; i < scores->dims[2]; i++) {
-        double score = opf_view_f64(scores, batch * scores->strides[0] + class * scores->strides[1] + i * scores->strides[2]);
+        const int64_t at    = batch * scores->strides[0] + class * scores->strides[1] + i * scores->strides[2];
+        const double  score = opf_view_f64(scores, at);
         if (!isnan(score) && (!c->has_least || score > c->least_score))
             c->candidates[n++] = (candidate){score, i};
     }

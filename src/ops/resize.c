@@ -274,7 +274,8 @@ static void put_extrapolation(opf_view *y, int64_t offset, double value)
         const float parts[2] = {(float)value, 0};
         memcpy((char *)y->data + offset * (int64_t)sizeof parts, parts, sizeof parts);
     } else if (y->type == OPF_INT64 || y->type == OPF_UINT64 || y->type == OPF_BOOL) {
-        opf_view_put_i64(y, offset, y->type == OPF_UINT64 ? (int64_t)opf_double_to_uint(value) : opf_double_to_int(value));
+        opf_view_put_i64(y, offset,
+                         y->type == OPF_UINT64 ? (int64_t)opf_double_to_uint(value) : opf_double_to_int(value));
     } else {
         put_rounded(y, offset, value);
     }
@@ -325,15 +326,17 @@ static opf_status reference_resize(const opf_call *call, opf_error *error)
     return status;
 }
 
-static const opf_attr_def attrs[] = {{.name = "antialias", .type = OPF_ATTR_INT},
-                                     {.name = "axes", .type = OPF_ATTR_INTS},
-                                     {.name = "coordinate_transformation_mode", .type = OPF_ATTR_STRING, .s = "half_pixel"},
-                                     {.name = "cubic_coeff_a", .type = OPF_ATTR_FLOAT, .f = -0.75f},
-                                     {.name = "exclude_outside", .type = OPF_ATTR_INT},
-                                     {.name = "extrapolation_value", .type = OPF_ATTR_FLOAT},
-                                     {.name = "keep_aspect_ratio_policy", .type = OPF_ATTR_STRING, .s = "stretch"},
-                                     {.name = "mode", .type = OPF_ATTR_STRING, .s = "nearest"},
-                                     {.name = "nearest_mode", .type = OPF_ATTR_STRING, .s = "round_prefer_floor"}};
+static const opf_attr_def attrs[] = {
+    {.name = "antialias", .type = OPF_ATTR_INT},
+    {.name = "axes", .type = OPF_ATTR_INTS},
+    {.name = "coordinate_transformation_mode", .type = OPF_ATTR_STRING, .s = "half_pixel"},
+    {.name = "cubic_coeff_a", .type = OPF_ATTR_FLOAT, .f = -0.75f},
+    {.name = "exclude_outside", .type = OPF_ATTR_INT},
+    {.name = "extrapolation_value", .type = OPF_ATTR_FLOAT},
+    {.name = "keep_aspect_ratio_policy", .type = OPF_ATTR_STRING, .s = "stretch"},
+    {.name = "mode", .type = OPF_ATTR_STRING, .s = "nearest"},
+    {.name = "nearest_mode", .type = OPF_ATTR_STRING, .s = "round_prefer_floor"},
+};
 
 #define ROI_TYPES (OPF_TYPES_FLOAT & ~OPF_TYPE_BIT(OPF_BFLOAT16))
 

@@ -23,7 +23,8 @@ static opf_status read_pooling(const opf_attr *attrs, uint32_t n_attrs, pooling 
     *p                   = (pooling){.is_max     = strcmp(mode, "max") == 0,
                                      .half_pixel = strcmp(place, "half_pixel") == 0,
                                      .samples    = opf_call_int(&call, "sampling_ratio", 0),
-                                     .size       = {opf_call_int(&call, "output_height", 1), opf_call_int(&call, "output_width", 1)},
+                                     .size       = {opf_call_int(&call, "output_height", 1),
+                                                    opf_call_int(&call, "output_width", 1)},
                                      .scale      = (double)opf_call_float(&call, "spatial_scale", 1)};
     OPF_FAIL_IF(error, !p->is_max && strcmp(mode, "avg") != 0, OPF_INVALID_MODEL, "mode \"%s\" does not exist", mode);
     OPF_FAIL_IF(error, !p->half_pixel && strcmp(place, "output_half_pixel") != 0, OPF_INVALID_MODEL,
@@ -169,7 +170,8 @@ static opf_status lift_roi_align(opf_graph *graph, opf_node_id node, int32_t ops
 {
     (void)opset;
     static const char text[] = "output_half_pixel";
-    opf_attr attr = {.name = "coordinate_transformation_mode", .type = OPF_ATTR_STRING, .s = text, .n = sizeof text - 1};
+    const opf_attr attr = {
+        .name = "coordinate_transformation_mode", .type = OPF_ATTR_STRING, .s = text, .n = sizeof text - 1};
     OPF_OOM_IF(error, !opf_node_set_attr(graph, node, attr));
     return OPF_OK;
 }
@@ -184,6 +186,15 @@ static opf_status lower_roi_align(opf_graph *graph, opf_node_id id, int32_t opse
     return opf_drop_attr(graph, id, "coordinate_transformation_mode");
 }
 
+static const opf_attr_def attrs[] = {
+    {.name = "coordinate_transformation_mode", .type = OPF_ATTR_STRING, .s = "half_pixel"},
+    {.name = "mode", .type = OPF_ATTR_STRING, .s = "avg"},
+    {.name = "output_height", .type = OPF_ATTR_INT, .i = 1},
+    {.name = "output_width", .type = OPF_ATTR_INT, .i = 1},
+    {.name = "sampling_ratio", .type = OPF_ATTR_INT},
+    {.name = "spatial_scale", .type = OPF_ATTR_FLOAT, .f = 1},
+};
+
 const opf_op opf_op_RoiAlign = {
     .name      = "RoiAlign",
     .domain    = "",
@@ -194,13 +205,8 @@ const opf_op opf_op_RoiAlign = {
     .n_inputs  = 3,
     .outputs   = (const opf_param[]){{"Y", 'T', OPF_TYPES_FLOAT, 0}},
     .n_outputs = 1,
-    .attrs     = (const opf_attr_def[]){{.name = "coordinate_transformation_mode", .type = OPF_ATTR_STRING, .s = "half_pixel"},
-                                        {.name = "mode", .type = OPF_ATTR_STRING, .s = "avg"},
-                                        {.name = "output_height", .type = OPF_ATTR_INT, .i = 1},
-                                        {.name = "output_width", .type = OPF_ATTR_INT, .i = 1},
-                                        {.name = "sampling_ratio", .type = OPF_ATTR_INT},
-                                        {.name = "spatial_scale", .type = OPF_ATTR_FLOAT, .f = 1}},
-    .n_attrs   = 6,
+    .attrs     = attrs,
+    .n_attrs   = OPF_COUNT(attrs),
     .rows      = (const opf_import_row[]){{16, lift_roi_align, lower_roi_align},
                                           {22, opf_import_same, opf_lower_no_bfloat16}},
     .n_rows    = 2,

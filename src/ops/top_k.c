@@ -11,7 +11,8 @@ static opf_status infer_top_k(opf_infer *infer, opf_error *error)
     const opf_dim  *k = NULL;
     opf_dim         dims[OPF_MAX_RANK];
     int32_t         axis, n;
-    bool            fits = count->rank < 0 || count->rank == 0 || (count->rank == 1 && (!opf_dim_is_number(count->dims[0]) || count->dims[0].n == 1));
+    bool            fits = count->rank <= 0 ||
+                (count->rank == 1 && (!opf_dim_is_number(count->dims[0]) || count->dims[0].n == 1));
     OPF_FAIL_IF(error, !fits, OPF_INVALID_MODEL, "K must have 1 element");
     if (x->rank < 0)
         return OPF_OK;

@@ -46,7 +46,8 @@ opf_status opf_resize_lift_11(opf_graph *graph, opf_node_id id, int32_t opset, o
 {
     (void)opset;
     const opf_node *node = opf_graph_node(graph, id);
-    OPF_FAIL_IF(error, node->n_own_inputs != 2 || node->inputs[1] == 0, OPF_INVALID_MODEL, "input 1 (scales) is missing");
+    OPF_FAIL_IF(error, node->n_own_inputs != 2 || node->inputs[1] == 0, OPF_INVALID_MODEL,
+                "input 1 (scales) is missing");
     return become_resize(graph, id, node->inputs[1], error);
 }
 
@@ -135,8 +136,8 @@ opf_status opf_resize_lower_11(opf_graph *graph, opf_node_id id, int32_t opset, 
     if (opset >= 9)
         return OPF_OK;
     const opf_const *constant = opf_graph_value(graph, scales)->constant;
-    OPF_FAIL_IF(error, constant == NULL, OPF_UNSUPPORTED, "%s (%s): scales are not constant, but an attribute in opset %d",
-                node->name, node->op_type, (int)opset);
+    OPF_FAIL_IF(error, constant == NULL, OPF_UNSUPPORTED,
+                "%s (%s): scales are not constant, but an attribute in opset %d", node->name, node->op_type, (int)opset);
     float *numbers = OPF_NEW(graph->arena, float, constant->count);
     OPF_OOM_IF(error, numbers == NULL);
     for (size_t i = 0; i < constant->count; i++)

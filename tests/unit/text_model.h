@@ -7,7 +7,7 @@
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
 
-#include "exec/random.h"
+#include "base/random.h"
 #include "graph/text.h"
 #include "ops/infer.h"
 #include "ops/op.h"
