@@ -114,16 +114,20 @@ static opf_status constant_ints(opf_graph *graph, const char *name, const int64_
 /* [G] becomes [G, 1], [G, C/G], [C]. */
 static opf_status repeat_parameter(opf_graph *graph, opf_node_id id, uint32_t input, int64_t times, opf_error *error)
 {
-    const int64_t column[2] = {-1, 1}, wide[2] = {1, times}, flat[1] = {-1};
-    opf_value_id  step[2]   = {opf_graph_node(graph, id)->inputs[input], 0};
+    const int64_t      column[2] = {-1, 1}, wide[2] = {1, times}, flat[1] = {-1};
+    const struct {
+        const opf_op  *op;
+        const int64_t *shape;
+        int64_t        n;
+    } steps[3] = {{&opf_op_Reshape, column, 2}, {&opf_op_Expand, wide, 2}, {&opf_op_Reshape, flat, 1}};
+    opf_value_id  at = opf_graph_node(graph, id)->inputs[input];
     opf_node_id   nodes[3];
-    OPF_TRY(constant_ints(graph, "column", column, 2, &step[1], error));
-    OPF_TRY(opf_lift_add_node(graph, id, &opf_op_Reshape, step, 2, &nodes[0], &step[0], error));
-    OPF_TRY(constant_ints(graph, "repeat", wide, 2, &step[1], error));
-    OPF_TRY(opf_lift_add_node(graph, id, &opf_op_Expand, step, 2, &nodes[1], &step[0], error));
-    OPF_TRY(constant_ints(graph, "flat", flat, 1, &step[1], error));
-    OPF_TRY(opf_lift_add_node(graph, id, &opf_op_Reshape, step, 2, &nodes[2], &step[0], error));
-    OPF_OOM_IF(error, !opf_graph_set_input(graph, id, input, step[0]));
+    for (unsigned i = 0; i < OPF_COUNT(steps); i++) {
+        opf_value_id inputs_of[2] = {at, 0};
+        OPF_TRY(constant_ints(graph, "repeat", steps[i].shape, steps[i].n, &inputs_of[1], error));
+        OPF_TRY(opf_lift_add_node(graph, id, steps[i].op, inputs_of, 2, &nodes[i], &at, error));
+    }
+    OPF_OOM_IF(error, !opf_graph_set_input(graph, id, input, at));
     for (unsigned i = 0; i < OPF_COUNT(nodes); i++)
         OPF_TRY(opf_infer_update(graph, nodes[i], error));
     return OPF_OK;

@@ -369,6 +369,22 @@ static const char *generate(generator *g)
 
 /* ---- checking ---- */
 
+static size_t n_fusions;
+
+/* What explain counts is what runs. */
+static void check_explanation(const opf_model *model, size_t n_steps, const char *text)
+{
+    opf_report *report;
+    opf_error   error;
+    if (opf_model_explain(model, &report, &error) != OPF_OK)
+        fail_msg("%s\n%s", error.message, text);
+    const opf_explanation *e = opf_report_explanation(report);
+    n_fusions += e->n_fusions;
+    if (e->nodes_after != n_steps)
+        fail_msg("explain counts %zu kernels, %zu steps ran\n%s", e->nodes_after, n_steps, text);
+    opf_report_destroy(&report);
+}
+
 static void check_graph(uint64_t seed)
 {
     static generator g;
@@ -395,6 +411,8 @@ static void check_graph(uint64_t seed)
         run_model(m.model, mode, 3, &inputs, NULL, text, &three);
         compare_results(&one, &want, 1e-3, 1e-3, label, "", text);
         same_bits(&one, &three, 3, label, text);
+        if (mode == OPF_MODE_FUSED)
+            check_explanation(m.model, one.n_steps, text);
         free_results(&one);
         free_results(&three);
     }
@@ -411,6 +429,7 @@ static void test_random_graphs(void **state)
     (void)state;
     for (uint64_t seed = first_seed; seed < first_seed + n_seeds; seed++)
         check_graph(seed);
+    assert_true(n_fusions >= n_seeds); /* else nothing was tested */
 }
 
 int main(int argc, char **argv)

@@ -271,6 +271,36 @@ static void test_data_errors(void **state)
     }
 }
 
+/* A shape that depends on data: buffers are checked as ever. */
+static void test_shapes_from_data(void **state)
+{
+    (void)state;
+    fixture f;
+    float   x[6] = {-1, 2, 3, 4, 5, 6}, y[6];
+    int64_t shape[2] = {2, 3};
+    open_one(&f, "g (float[N] x, int64[2] s) => (y) { a = Relu(x) b = Reshape(a, s) y = Neg(b) }");
+    opf_tensor in[2] = {vector(OPF_FLOAT, 6, x), vector(OPF_INT64, 2, shape)}, out = {0};
+    RUN(&f, in, 2, &out, 1, OPF_OK, "");
+    assert_true(out.rank == 2 && out.dims[1] == 3 && ((float *)out.data)[1] == -2);
+    shape[1] = 4;
+    RUN(&f, in, 2, &out, 1, OPF_INVALID_INPUT, "Reshape");
+    shape[0] = 6;
+    shape[1] = 1;
+    out      = (opf_tensor){.data = y, .bytes = sizeof y};
+    RUN(&f, in, 2, &out, 1, OPF_OK, "");
+    assert_true(out.dims[0] == 6 && y[5] == -6);
+    out = (opf_tensor){.data = y, .bytes = 20};
+    RUN(&f, in, 2, &out, 1, OPF_BUFFER_TOO_SMALL, "output y");
+    assert_int_equal(out.bytes, 24);
+    out = (opf_tensor){.data = x, .bytes = sizeof x};
+    RUN(&f, in, 2, &out, 1, OPF_INVALID_ARGUMENT, "overlap");
+    out = (opf_tensor){0};
+    RUN(&f, in, 2, &out, 1, OPF_OK, "");
+    in[0].data = out.data;
+    RUN(&f, in, 2, &out, 1, OPF_INVALID_ARGUMENT, "overlap");
+    close_one(&f);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -650,6 +680,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_symbols_in_conflict),
         cmocka_unit_test(test_data_errors),
+        cmocka_unit_test(test_shapes_from_data),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_planned_runs_allocate_nothing),
         cmocka_unit_test(test_allocation_failures),

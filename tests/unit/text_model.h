@@ -330,7 +330,7 @@ static MAYBE_UNUSED void free_tensors(tensors *t)
 typedef struct results {
     void      *data[MAX_PORTS];
     opf_tensor list[MAX_PORTS];
-    size_t     n;
+    size_t     n, n_steps;
 } results;
 
 static MAYBE_UNUSED void free_results(results *r)
@@ -361,6 +361,9 @@ static MAYBE_UNUSED void run_model(const opf_model *model, opf_mode mode, int32_
     if (opf_session_create(model, &options, &session, &error) != OPF_OK ||
         opf_session_run(session, inputs->list, inputs->n, r->list, r->n, &error) != OPF_OK)
         fail_msg("mode %d: %s\n%s", (int)mode, error.message, text);
+    opf_profile profile;
+    assert_int_equal(opf_session_profile(session, &profile, &error), OPF_OK);
+    r->n_steps = profile.n_steps;
     if (kernel != NULL)
         check_kernel(session, kernel, text);
     for (size_t i = 0; i < r->n; i++) {
