@@ -103,10 +103,14 @@ void opf_sink_free(opf_heap *heap, opf_sink *sink)
 
 opf_status opf_sink_reserve(opf_heap *heap, opf_sink *sink, size_t need, size_t keep, opf_error *error)
 {
-    need = need == 0 ? 1 : need;
+    need = need == 0 && !sink->fixed ? 1 : need;
     if (need <= sink->bytes)
         return OPF_OK;
-    OPF_FAIL_IF(error, sink->fixed, OPF_BUFFER_TOO_SMALL, "%zu bytes are needed, the buffer has %zu", need, sink->bytes);
+    if (sink->fixed) {
+        size_t have = sink->bytes;
+        sink->bytes = need; /* the caller is told */
+        return opf_fail(error, OPF_BUFFER_TOO_SMALL, "%zu bytes are needed, the buffer has %zu", need, have);
+    }
     void *data = opf_heap_alloc(heap, need);
     OPF_FAIL_IF(error, data == NULL, OPF_OUT_OF_MEMORY, "%zu bytes of memory cannot be had", need);
     if (keep != 0)

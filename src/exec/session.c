@@ -496,6 +496,8 @@ static opf_status run_segments(opf_session *s, const opf_plan *plan, opf_tensor 
         }
         if (status == OPF_OK && i < n)
             outputs[i] = all[i];
+        else if (status == OPF_BUFFER_TOO_SMALL && s->sinks[i].fixed)
+            outputs[i].bytes = s->sinks[i].bytes;
     }
     return status;
 }

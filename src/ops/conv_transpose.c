@@ -67,7 +67,8 @@ static opf_dim output_size(const geometry *g, int32_t i, opf_dims *dims, opf_dim
 {
     if (g->output_shape != NULL)
         return opf_dim_number(g->output_shape[i]);
-    if (is_same(g))
+    /* What strides beyond the kernel leave uncovered at the end is no part of the output. */
+    if (is_same(g) && g->output_padding[i] + opf_windows_span(&g->windows, i) >= g->windows.stride[i])
         return opf_dim_mul(dims, in, opf_dim_number(g->windows.stride[i]));
     if (opf_dim_is(in, 0))
         return in;

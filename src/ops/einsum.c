@@ -15,11 +15,11 @@
 
 static opf_status infer_einsum(opf_infer *infer, opf_error *error)
 {
-    const char *text = opf_node_string(infer->node, "equation", "");
-    int32_t     ranks[OPF_EINSUM_OPERANDS];
-    opf_dim     of_label[OPF_EINSUM_LABELS], dims[OPF_MAX_RANK];
-    bool        seen[OPF_EINSUM_LABELS] = {false};
-    equation    e;
+    const char         *text = opf_node_string(infer->node, "equation", "");
+    int32_t             ranks[OPF_EINSUM_OPERANDS];
+    opf_dim             of_label[OPF_EINSUM_LABELS], dims[OPF_MAX_RANK];
+    bool                seen[OPF_EINSUM_LABELS] = {false};
+    opf_einsum_equation e;
     for (uint32_t i = 0; i < infer->n_in && i < OPF_EINSUM_OPERANDS; i++) {
         if (infer->in[i]->rank < 0)
             return OPF_OK;

@@ -110,7 +110,8 @@ opf_status opf_einsum_parse(const char *text, const int32_t *ranks, uint32_t n_i
                             opf_error *error)
 {
     int32_t widest = 0;
-    OPF_FAIL_IF(error, n_in > OPF_EINSUM_OPERANDS, OPF_LIMIT, "%u operands, at most %d are supported", n_in, OPF_EINSUM_OPERANDS);
+    OPF_FAIL_IF(error, n_in > OPF_EINSUM_OPERANDS, OPF_LIMIT, "%u operands, at most %d are supported", n_in,
+                OPF_EINSUM_OPERANDS);
     e->n_in = 0;
     do {
         OPF_FAIL_IF(error, e->n_in == n_in, OPF_INVALID_MODEL, "equation has more terms than the %u inputs", n_in);

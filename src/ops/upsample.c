@@ -42,13 +42,26 @@ static opf_status become_resize(opf_graph *graph, opf_node_id id, opf_value_id s
     return OPF_OK;
 }
 
+static bool has(const opf_node *node, uint32_t input)
+{
+    return input < node->n_own_inputs && node->inputs[input] != 0;
+}
+
+static opf_status get_input(const opf_node *node, opf_value_id *scales, opf_error *error)
+{
+    OPF_FAIL_IF(error, !has(node, 1), OPF_INVALID_MODEL, "input 1 (scales) is missing");
+    for (uint32_t i = 2; i < node->n_own_inputs; i++)
+        OPF_FAIL_IF(error, has(node, i), OPF_INVALID_MODEL, "%u inputs, must be 2", node->n_own_inputs);
+    *scales = node->inputs[1];
+    return OPF_OK;
+}
+
 opf_status opf_resize_lift_11(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
 {
     (void)opset;
-    const opf_node *node = opf_graph_node(graph, id);
-    OPF_FAIL_IF(error, node->n_own_inputs != 2 || node->inputs[1] == 0, OPF_INVALID_MODEL,
-                "input 1 (scales) is missing");
-    return become_resize(graph, id, node->inputs[1], error);
+    opf_value_id scales;
+    OPF_TRY(get_input(opf_graph_node(graph, id), &scales, error));
+    return become_resize(graph, id, scales, error);
 }
 
 /* ---- Upsample ---- */
@@ -57,11 +70,8 @@ opf_status opf_resize_lift_11(opf_graph *graph, opf_node_id id, int32_t opset, o
 static opf_status find_scales(opf_graph *graph, opf_node_id id, int32_t opset, opf_value_id *scales, opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
-    if (opset >= 9) {
-        *scales = node->n_own_inputs == 2 ? node->inputs[1] : 0;
-        OPF_FAIL_IF(error, *scales == 0, OPF_INVALID_MODEL, "input 1 (scales) is missing");
-        return OPF_OK;
-    }
+    if (opset >= 9)
+        return get_input(node, scales, error);
     const opf_attr *list = opf_node_attr(node, "scales");
     if (opset >= 7) {
         OPF_FAIL_IF(error, list == NULL || list->type != OPF_ATTR_FLOATS, OPF_INVALID_MODEL,
@@ -88,11 +98,6 @@ static opf_status lift_upsample(opf_graph *graph, opf_node_id id, int32_t opset,
 }
 
 /* ---- inverses ---- */
-
-static bool has(const opf_node *node, uint32_t input)
-{
-    return input < node->n_own_inputs && node->inputs[input] != 0;
-}
 
 static opf_status refuse(const opf_node *node, const char *what, int32_t opset, opf_error *error)
 {
@@ -137,7 +142,8 @@ opf_status opf_resize_lower_11(opf_graph *graph, opf_node_id id, int32_t opset, 
         return OPF_OK;
     const opf_const *constant = opf_graph_value(graph, scales)->constant;
     OPF_FAIL_IF(error, constant == NULL, OPF_UNSUPPORTED,
-                "%s (%s): scales are not constant, but an attribute in opset %d", node->name, node->op_type, (int)opset);
+                "%s (%s): scales are not constant, but an attribute in opset %d", node->name, node->op_type,
+                (int)opset);
     float *numbers = OPF_NEW(graph->arena, float, constant->count);
     OPF_OOM_IF(error, numbers == NULL);
     for (size_t i = 0; i < constant->count; i++)
@@ -164,6 +170,74 @@ opf_status opf_resize_lower_13(opf_graph *graph, opf_node_id id, int32_t opset, 
     return OPF_OK;
 }
 
+/* Element k of an input is that of axis axes[k]; other axes get `rest`, or their size. Several lists may follow each
+   other. */
+static opf_status spread(opf_graph *graph, opf_node_id id, uint32_t input, const int32_t *axes, int32_t n_axes,
+                         const float *rest, int32_t lists, opf_error *error)
+{
+    const opf_node  *node     = opf_graph_node(graph, id);
+    const opf_info  *x        = &opf_graph_value(graph, node->inputs[0])->info;
+    const int32_t    rank     = x->rank;
+    const opf_const *constant = opf_graph_value(graph, node->inputs[input])->constant;
+    float            floats[2 * OPF_MAX_RANK];
+    int64_t          ints[2 * OPF_MAX_RANK];
+    opf_value_id     value;
+    OPF_FAIL_IF(error, constant == NULL || (constant->count != 0 && constant->count != (size_t)(n_axes * lists)),
+                OPF_UNSUPPORTED, "%s (%s): attribute axes came with opset 18, and input %u is not constant", node->name,
+                node->op_type, input);
+    if (constant->count == 0)
+        return OPF_OK;
+    for (int32_t list = 0; list < lists; list++) {
+        for (int32_t i = 0; i < rank; i++) {
+            floats[list * rank + i] = rest[list * rank + i];
+            ints[list * rank + i]   = x->dims[i].n;
+        }
+        for (int32_t k = 0; k < n_axes; k++)
+            if (input == SIZES)
+                ints[axes[k]] = opf_const_i64_at(constant, (size_t)k);
+            else
+                floats[list * rank + axes[k]] = (float)opf_const_f64_at(constant, (size_t)(list * n_axes + k));
+    }
+    if (input != SIZES) {
+        OPF_TRY(add_floats(graph, id, input == ROI ? "roi" : "scales", floats, lists * rank, &value, error));
+    } else {
+        const char *name = opf_arena_printf(graph->arena, "%s/sizes", node->name);
+        value = name == NULL ? 0 : opf_graph_add_constant(graph, name, opf_const_ints(graph->consts, ints, rank));
+    }
+    OPF_OOM_IF(error, value == 0 || !opf_graph_set_input(graph, id, input, value));
+    return OPF_OK;
+}
+
+/* Before opset 18 all axes are resized: those that were not keep their size. */
+static opf_status name_all_axes(opf_graph *graph, opf_node_id id, const opf_resize *r, opf_error *error)
+{
+    const opf_info *x = &opf_graph_value(graph, opf_graph_node(graph, id)->inputs[0])->info;
+    int32_t         axes[OPF_MAX_RANK], n;
+    float           scales[OPF_MAX_RANK], roi[2 * OPF_MAX_RANK];
+    bool            numbers = true;
+    if (x->rank < 0)
+        return refuse(opf_graph_node(graph, id), "attribute axes", 18, error);
+    OPF_TRY(opf_resize_axes(r, x->rank, axes, &n, error));
+    for (int32_t i = 0; i < x->rank; i++) {
+        bool resized     = false;
+        roi[i]           = 0;
+        roi[x->rank + i] = 1;
+        scales[i]        = 1;
+        for (int32_t k = 0; k < n; k++)
+            resized = resized || axes[k] == i;
+        numbers = numbers && (resized || opf_dim_is_number(x->dims[i]));
+    }
+    if (has(opf_graph_node(graph, id), ROI))
+        OPF_TRY(spread(graph, id, ROI, axes, n, roi, 2, error));
+    if (has(opf_graph_node(graph, id), SCALES))
+        OPF_TRY(spread(graph, id, SCALES, axes, n, scales, 1, error));
+    if (!has(opf_graph_node(graph, id), SIZES))
+        return OPF_OK;
+    if (!numbers)
+        return refuse(opf_graph_node(graph, id), "attribute axes beside symbolic sizes", 18, error);
+    return spread(graph, id, SIZES, axes, n, scales, 1, error);
+}
+
 opf_status opf_resize_lower_18(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
 {
     (void)opset;
@@ -174,15 +248,9 @@ opf_status opf_resize_lower_18(opf_graph *graph, opf_node_id id, int32_t opset, 
         return refuse(node, "antialias", 18, error);
     if (r.policy != OPF_RESIZE_STRETCH)
         return refuse(node, "keep_aspect_ratio_policy", 18, error);
-    if (r.axes != NULL) {
-        /* All axes in their order are what older opsets mean. */
-        const int32_t rank = opf_graph_value(graph, node->inputs[0])->info.rank;
-        bool          all  = rank >= 0 && r.axes->n == (uint32_t)rank;
-        for (int32_t i = 0; all && i < rank; i++)
-            all = r.axes->ints[i] == i || r.axes->ints[i] + rank == i;
-        if (!all)
-            return refuse(node, "attribute axes", 18, error);
-    }
+    if (r.axes != NULL)
+        OPF_TRY(name_all_axes(graph, id, &r, error));
+    node = opf_graph_node(graph, id);
     opf_node_remove_attr(node, "antialias");
     opf_node_remove_attr(node, "keep_aspect_ratio_policy");
     opf_node_remove_attr(node, "axes");

@@ -514,7 +514,7 @@ static void test_resize(void **state)
     check_fails("g () => (y) <float[2] x = {1,2}> { y = Resize(x) }", OPF_INVALID_MODEL, "both missing");
     check_fails("g () => (y) <float[0] x = {}, int64[1] s = {2}> { y = Resize(x, , , s) }", OPF_INVALID_INPUT, "empty axis");
     check_fails("g () => (y) <int64[2] x = {1,2}, float[1] s = {2}> { y = Resize<mode = \"linear\">(x, , s) }", OPF_UNSUPPORTED, "nearest only");
-    check_shape("g (float[N,3,H,W] x) => (y) <float[4] s = {1,1,2,0.5}> { y = Resize(x, , s) }", "float[N,3,2*H,floor(W/2)]");
+    check_shape("g (float[N,3,H,9] x) => (y) <float[4] s = {1,1,2,0.5}> { y = Resize(x, , s) }", "float[N,3,2*H,4]");
     check_shape("g (float[N,3,H,W] x, float[4] s) => (y) { y = Resize(x, , s) }", "float[?,?,?,?]");
     check_shape("g (float[N,3,H,W] x) => (y) <int64[2] s = {7,8}> { y = Resize<axes = [2,3]>(x, , , s) }", "float[N,3,7,8]");
 }
@@ -551,6 +551,92 @@ static void test_regions(void **state)
                 OPF_INVALID_INPUT, "X has 1");
 }
 
+/* ---- older opsets ---- */
+
+/* The node that makes y, written for an opset by its rows, newest first. */
+static opf_status lower(fixture *f, opf_node_id id, int32_t opset)
+{
+    const opf_op *op = opf_graph_node(f->graph, id)->op;
+    for (uint32_t r = op->n_rows; r-- > 0;)
+        if (opset < op->rows[r].below) {
+            opf_status status = op->rows[r].lower(f->graph, id, opset, &f->error);
+            if (status != OPF_OK)
+                return status;
+        }
+    return OPF_OK;
+}
+
+static opf_status lift(fixture *f, opf_node_id id, int32_t opset)
+{
+    const opf_op *op = opf_graph_node(f->graph, id)->op;
+    for (uint32_t r = 0; r < op->n_rows; r++)
+        if (opset < op->rows[r].below) {
+            opf_status status = op->rows[r].lift(f->graph, id, opset, &f->error);
+            if (status != OPF_OK)
+                return status;
+        }
+    return OPF_OK;
+}
+
+/* Lowered, the node is of operator `name`; lifted again, it gives the same. */
+static void check_lowers(const char *text, int32_t opset, const char *name)
+{
+    fixture f;
+    if (load(&f, text) != OPF_OK || lower(&f, 1, opset) != OPF_OK)
+        fail_msg("%s\n%s", f.error.message, text);
+    assert_string_equal(opf_graph_node(f.graph, 1)->op_type, name);
+    if (lift(&f, 1, opset) != OPF_OK || opf_infer_graph(f.graph, &f.error) != OPF_OK || run_all(&f, DENSE, DENSE) != OPF_OK)
+        fail_msg("%s\n%s", f.error.message, text);
+    opf_value_id y = opf_graph_find_value(f.graph, "y"), want = opf_graph_find_value(f.graph, "y_want");
+    compare(&f, opf_graph_value(f.graph, y), &f.views[y], opf_graph_value(f.graph, want)->constant, text);
+    unload(&f);
+}
+
+static void check_never_lowers(const char *text, int32_t opset, const char *message)
+{
+    fixture f;
+    if (load(&f, text) != OPF_OK)
+        fail_msg("%s\n%s", f.error.message, text);
+    opf_status status = lower(&f, 1, opset);
+    if (status != OPF_UNSUPPORTED || strstr(f.error.message, message) == NULL)
+        fail_msg("status %d, '%s', must be '%s'", (int)status, f.error.message, message);
+    unload(&f);
+}
+
+static void test_older_opsets(void **state)
+{
+    (void)state;
+#define UP                                                                                                             \
+    "g () => (y) <float[1,2] x = {1,3}, float[2] s = {1,2}, float[1,4] y_want = {1,1,3,3}> { y = "                     \
+    "Resize<coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\">(x, , s) }"
+    check_lowers(UP, 18, "Resize");
+    check_lowers(UP, 11, "Resize");
+    check_lowers(UP, 10, "Resize");
+    check_lowers(UP, 9, "Upsample");
+    check_lowers(UP, 7, "Upsample");
+#define SIZED(attrs)                                                                                                   \
+    "g () => (y) <float[1,2] x = {1,3}, int64[1] s = {4}, float[1,4] y_want = {1,1.5,2.5,3}> { y = Resize<mode = "     \
+    "\"linear\", axes = [-1]" attrs ">(x, , , s) }"
+    check_lowers(SIZED(""), 18, "Resize");
+    check_lowers(SIZED(""), 17, "Resize");
+    check_lowers(SIZED(""), 12, "Resize");
+    check_never_lowers(SIZED(""), 10, "this way to place pixels came with opset 11");
+    check_never_lowers(SIZED(", antialias = 1"), 17, "antialias came with opset 18");
+    check_never_lowers(SIZED(", coordinate_transformation_mode = \"half_pixel_symmetric\""), 18, "opset 19");
+    check_lowers("g () => (y) <float[2,2] x = {1,2,3,4}, int64[1,2] i = {1,0}, float[1,2] u = {5,6}, float[2,2] y_want = "
+                 "{6,5,3,4}> { y = ScatterElements<axis = -1>(x, i, u) }",
+                 10, "Scatter");
+    check_never_lowers("g () => (y) <float[2] x = {1,2}, int64[1] i = {1}, float[1] u = {5}>"
+                       " { y = ScatterElements<reduction = \"max\">(x, i, u) }",
+                       16, "came with opset 18");
+    check_lowers("g () => (y) <float[2] x = {1,2}, int64[1] k = {1}, float[1] y_want = {2}> { y, i = TopK(x, k) }", 9, "TopK");
+    check_never_lowers("g () => (y) <int32[2] x = {1,2}, int64[1] k = {1}> { y, i = TopK(x, k) }", 10, "int32");
+    check_never_lowers("g () => (y) <float[2] x = {1,2}, int64[1] k = {1}> { y, i = TopK<largest = 0>(x, k) }", 10, "largest");
+    check_lowers("g () => (y) <float[1,1,1,2] x = {1,2}, float[1,1,1,2] g = {0,0}, float[1,1,1,1] y_want = {1.5}>"
+                 " { y = GridSample(x, g) }",
+                 16, "GridSample");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_triangles),      cmocka_unit_test(test_blocks),    cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_cumulate),       cmocka_unit_test(test_einsum),    cmocka_unit_test(test_det),
         cmocka_unit_test(test_resize),         cmocka_unit_test(test_grids),     cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_older_opsets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
