@@ -218,12 +218,19 @@ static void window_taps(const float *taps[WINDOW], size_t c)
     for (size_t t = 0; t < WINDOW; t++)
         taps[t] = buffer_a + t * c;
 }
+enum { LINE = 28 }; /* pixels */
 static void run_depthwise(void *work)
 {
-    const other *o = work;
-    const float *taps[WINDOW];
-    window_taps(taps, o->n);
-    o->kern->depthwise(taps, WINDOW, buffer_b, NULL, buffer_c, o->n, 0.0f, 6.0f);
+    const other             *o = work;
+    const float             *rows[3], *w[3];
+    const opf_depthwise_line line = {.rows = rows, .w = w, .n_rows = 3, .taps = 3, .in = LINE, .first = -1, .stride = 1, .dilation = 1,
+                                     .pixel = (ptrdiff_t)o->n, .dst = buffer_c, .dst_pixel = (ptrdiff_t)o->n, .pixels = LINE,
+                                     .c = o->n, .lo = 0.0f, .hi = 6.0f};
+    for (size_t r = 0; r < 3; r++) {
+        rows[r] = buffer_a + r * LINE * o->n;
+        w[r]    = buffer_b + r * 3 * o->n;
+    }
+    o->kern->depthwise(&line);
 }
 static void run_pool_max(void *work)
 {
@@ -275,8 +282,8 @@ static void bench_others(const opf_kern *kern, level_info info)
         {"layer_norm", run_layer_norm, 768, 1},   {"rms_norm", run_rms_norm, 768, 1},
         {"softmax", run_softmax, 128, 1},         {"softmax", run_softmax, 1024, 1},
         {"log_softmax", run_log_softmax, 1024, 1}, {"reduce_sum", run_reduce_sum, 768, 1},
-        {"reduce_max", run_reduce_max, 768, 1},   {"depthwise 3x3", run_depthwise, 144, WINDOW},
-        {"depthwise 3x3", run_depthwise, 384, WINDOW}, {"pool_max 3x3", run_pool_max, 64, WINDOW},
+        {"reduce_max", run_reduce_max, 768, 1},   {"depthwise 3x3", run_depthwise, 144, LINE * WINDOW},
+        {"depthwise 3x3", run_depthwise, 384, LINE * WINDOW}, {"pool_max 3x3", run_pool_max, 64, WINDOW},
         {"pixel_sum 7x7", run_pixel_sum, 512, 49}, {"transpose", run_transpose, 64, 64},
         {"transpose", run_transpose, 512, 512},   {"program 12 rows", run_program, 32, 12},
         {"program 12 rows", run_program, 768, 12},

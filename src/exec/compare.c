@@ -65,7 +65,7 @@ opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expect
             difference = fabs(a - b);
             size       = fabs(b);
             if (isnan(difference) || isinf(a) || isinf(b))
-                difference = INFINITY;
+                difference = (double)INFINITY;
         } else {
             int64_t a = opf_load_i64(actual->type, actual->data, i), b = opf_load_i64(expected->type, expected->data, i);
             if (a == b)

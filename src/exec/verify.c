@@ -72,7 +72,7 @@ static void fill(opf_tensor *tensor, size_t count, uint32_t kind, int64_t bound,
             opf_store_i64(tensor->type, tensor->data, i, kinds[kind].scale == 0 ? 0 : (int64_t)(opf_random_next(random) % (uint64_t)(bound < 1 ? 1 : bound)));
     }
     if (is_float && strcmp(kinds[kind].name, "nan") == 0 && count != 0)
-        opf_store_f64(tensor->type, tensor->data, opf_random_next(random) % count, NAN);
+        opf_store_f64(tensor->type, tensor->data, opf_random_next(random) % count, (double)NAN);
 }
 
 /* Tensors for every input, in the report's arena; given ones as they are. */

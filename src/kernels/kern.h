@@ -46,6 +46,24 @@ typedef enum opf_ew {
 } opf_ew;
 typedef void (*opf_ew_fn)(float *dst, const float *a, const float *b, size_t n, const float *p);
 
+/* ---- depthwise convolution -----------------------------------------------------------------------------------------
+ * One line of output pixels, channels-last. Taps of one line of the window read one line of the input; lines outside the
+ * image are left out of rows and w, pixels outside it are skipped. */
+typedef struct opf_depthwise_line {
+    const float *const *rows; /* n_rows input lines, at their pixel 0 */
+    const float *const *w;    /* their weights, [taps][c] each */
+    size_t              n_rows, taps;
+    int64_t             in;    /* pixels of an input line */
+    int64_t             first; /* where tap 0 of output pixel 0 is on it */
+    int64_t             stride, dilation;
+    ptrdiff_t           pixel; /* floats between pixels of an input line */
+    const float        *bias;  /* or NULL */
+    float              *dst;
+    ptrdiff_t           dst_pixel;
+    size_t              pixels, c;
+    float               lo, hi; /* clamp; NaN passes through */
+} opf_depthwise_line;
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opf_kern {
@@ -69,9 +87,8 @@ typedef struct opf_kern {
     float (*reduce_sum)(const float *x, size_t n); /* in a fixed order */
     float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
 
+    void (*depthwise)(const opf_depthwise_line *line);
     /* Channels-last windows: taps pixel pointers, c channels each. */
-    void (*depthwise)(const float *const *taps, size_t n_taps, const float *w /* [n_taps][c] */, const float *bias /* or NULL */,
-                      float *dst, size_t c, float lo, float hi);
     void (*pool_max)(const float *const *taps, size_t n_taps, float *dst, size_t c); /* n_taps >= 1; NaN if any */
     void (*pool_sum)(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c);
     /* dst[c] = scale * sum over n pixels at x + i*stride. */

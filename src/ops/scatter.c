@@ -64,9 +64,8 @@ opf_status opf_scatter_lower(opf_graph *graph, opf_node_id id, int32_t opset, op
     const opf_node *node = opf_graph_node(graph, id);
     opf_scatter     reduction;
     OPF_TRY(opf_scatter_read(opf_node_string(node, "reduction", "none"), OPF_TYPE_NONE, &reduction, error));
-    int32_t first = reduction == OPF_SCATTER_NONE                                      ? 11
-                    : reduction == OPF_SCATTER_ADD || reduction == OPF_SCATTER_MUL ? 16
-                                                                                       : 18;
+    bool    is_extreme = reduction == OPF_SCATTER_MIN || reduction == OPF_SCATTER_MAX;
+    int32_t first      = reduction == OPF_SCATTER_NONE ? 0 : is_extreme ? 18 : 16;
     OPF_FAIL_IF(error, opset < first, OPF_UNSUPPORTED, "%s (%s): this reduction came with opset %d", node->name,
                 node->op_type, (int)first);
     return opset < 16 ? opf_drop_attr(graph, id, "reduction") : OPF_OK;

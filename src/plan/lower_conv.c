@@ -149,42 +149,63 @@ typedef struct {
     opf_gemm_window window;
     opf_ref         x, y;
     int64_t         x_image, y_image;
-    const float    *w, *bias, *zeros;
+    const float    *w, *bias;
+    size_t          rows_bytes; /* of the pointers in scratch */
     float           lo, hi;
     opf_bound       epilogue;
     bool            has_epilogue;
 } depthwise_args;
 
-/* A unit is one row of pixels. */
+/* The input lines below the window's lines at output line i0, i1; w counts lines of kernel[2] taps. */
+static size_t input_lines(const depthwise_args *d, const float *image, int64_t i0, int64_t i1, const float **rows, const float **filters)
+{
+    const opf_gemm_window *w = &d->window;
+    size_t                 n = 0;
+    for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
+        for (int64_t k1 = 0; k1 < w->kernel[1]; k1++) {
+            int64_t y0 = i0 * w->stride[0] - w->pad[0] + k0 * w->dilation[0], y1 = i1 * w->stride[1] - w->pad[1] + k1 * w->dilation[1];
+            if (y0 < 0 || y0 >= w->in[0] || y1 < 0 || y1 >= w->in[1])
+                continue;
+            rows[n]      = image + y0 * w->in_stride[0] + y1 * w->in_stride[1];
+            filters[n++] = d->w + (size_t)((k0 * w->kernel[1] + k1) * w->kernel[2]) * d->channels;
+        }
+    return n;
+}
+
+/* A unit is one line of pixels. */
 static void run_depthwise(const opf_run_env *env, const void *arguments, size_t begin, size_t end, void *scratch)
 {
-    const depthwise_args  *d        = arguments;
-    const opf_gemm_window *w        = &d->window;
-    const float          **pointers = scratch;
-    float                 *program  = (float *)(void *)((char *)scratch + ((d->taps * sizeof *pointers + 63) & ~(size_t)63));
+    const depthwise_args  *d       = arguments;
+    const opf_gemm_window *w       = &d->window;
+    size_t                 in_rows = (size_t)(w->kernel[0] * w->kernel[1]);
+    const float          **rows = scratch, **filters = rows + in_rows;
+    float                 *program = (float *)(void *)((char *)scratch + d->rows_bytes);
     size_t                 lines = (size_t)(w->out[0] * w->out[1]), width = (size_t)w->out[2];
     for (size_t unit = begin; unit < end; unit++) {
-        size_t       image = unit / lines, line = unit % lines;
-        const float *x  = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
-        float       *y  = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)(line * width * d->channels);
-        int64_t      i0 = (int64_t)line / w->out[1] * w->stride[0] - w->pad[0];
-        int64_t      i1 = (int64_t)line % w->out[1] * w->stride[1] - w->pad[1];
-        for (size_t o2 = 0; o2 < width; o2++) {
-            int64_t i2 = (int64_t)o2 * w->stride[2] - w->pad[2];
-            size_t  t  = 0;
-            for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
-                for (int64_t k1 = 0; k1 < w->kernel[1]; k1++)
-                    for (int64_t k2 = 0; k2 < w->kernel[2]; k2++, t++) {
-                        int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1], y2 = i2 + k2 * w->dilation[2];
-                        bool inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1] && y2 >= 0 && y2 < w->in[2];
-                        pointers[t] = inside ? x + y0 * w->in_stride[0] + y1 * w->in_stride[1] + y2 * w->in_stride[2] : d->zeros;
-                    }
-            env->kern->depthwise(pointers, d->taps, d->w, d->bias, y + o2 * d->channels, d->channels, d->lo, d->hi);
-        }
+        size_t             image = unit / lines, at = unit % lines;
+        const float       *x     = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
+        float             *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)(at * width * d->channels);
+        opf_depthwise_line line  = {.rows      = rows,
+                                    .w         = filters,
+                                    .n_rows    = input_lines(d, x, (int64_t)at / w->out[1], (int64_t)at % w->out[1], rows, filters),
+                                    .taps      = (size_t)w->kernel[2],
+                                    .in        = w->in[2],
+                                    .first     = -w->pad[2],
+                                    .stride    = w->stride[2],
+                                    .dilation  = w->dilation[2],
+                                    .pixel     = (ptrdiff_t)w->in_stride[2],
+                                    .bias      = d->bias,
+                                    .dst       = y,
+                                    .dst_pixel = (ptrdiff_t)d->channels,
+                                    .pixels    = width,
+                                    .c         = d->channels,
+                                    .lo        = d->lo,
+                                    .hi        = d->hi};
+        env->kern->depthwise(&line);
         if (d->has_epilogue) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
-            opf_bound_at(env, &d->epilogue, image, line * width, 0, operands, stores);
+            opf_bound_at(env, &d->epilogue, image, at * width, 0, operands, stores);
             opf_program_run(env->kern, &d->epilogue.program, operands, stores, y, (ptrdiff_t)d->channels, y, (ptrdiff_t)d->channels, width,
                             d->channels, program);
         }
@@ -209,7 +230,6 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
         args.bias                = opf_weights_get(weights, c->bias, &vector);
         OPF_OOM_IF(error, args.bias == NULL);
     }
-    OPF_TRY(zero_row(planner, c->channels, &args.zeros, error));
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &c->y, error));
     args.x       = opf_place_ref(&c->x);
     args.y       = opf_place_ref(&c->y);
@@ -226,7 +246,8 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.has_epilogue = rest.program.n != 0;
     if (args.has_epilogue)
         OPF_TRY(opf_bind(planner, &rest, &c->y, conv_split(c->y.rank), &args.epilogue, operands, stores, error));
-    size_t         scratch = ((args.taps * sizeof(float *) + 63) & ~(size_t)63) + opf_program_scratch(&rest.program) * sizeof(float);
+    args.rows_bytes        = (2 * args.taps * sizeof(float *) + 63) & ~(size_t)63;
+    size_t         scratch = args.rows_bytes + opf_program_scratch(&rest.program) * sizeof(float);
     depthwise_args *kept   = opf_arena_copy(planner->arena, &args, sizeof args);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel        = "depthwise_f32",

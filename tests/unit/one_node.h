@@ -79,7 +79,7 @@ MAYBE_UNUSED static tensor *add(opf_type type, int32_t rank, const int64_t *dims
 {
     tensor *t = shape(&f.in[f.n_in++], type, rank, dims);
     for (size_t i = 0; x != NULL && i < opf_view_count(&t->view); i++) {
-        if (opf_types_have(OPF_TYPES_FLOAT, type))
+        if (opf_types_have(OPF_TYPES_ANY_FLOAT, type))
             opf_store_f64(type, t->data, i, x[i]);
         else
             opf_store_i64(type, t->data, i, (int64_t)x[i]);
@@ -190,7 +190,7 @@ MAYBE_UNUSED static opf_status run_node(const opf_op *op, uint32_t n_out, uint32
 static double at(uint32_t o, size_t i)
 {
     const opf_view *v = &f.out[o].view;
-    return opf_types_have(OPF_TYPES_FLOAT, v->type) ? opf_load_f64(v->type, v->data, i) : (double)opf_load_i64(v->type, v->data, i);
+    return opf_types_have(OPF_TYPES_ANY_FLOAT, v->type) ? opf_load_f64(v->type, v->data, i) : (double)opf_load_i64(v->type, v->data, i);
 }
 
 static void expect_shape(uint32_t o, int32_t rank, const int64_t *dims)

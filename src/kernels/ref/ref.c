@@ -126,15 +126,20 @@ static void log_softmax(const float *x, float *y, size_t n)
         y[i] = (float)((double)x[i] - (double)top - shift);
 }
 
-static void depthwise(const float *const *taps, size_t n_taps, const float *w, const float *bias, float *dst, size_t c, float lo,
-                      float hi)
+static void depthwise(const opf_depthwise_line *line)
 {
-    for (size_t i = 0; i < c; i++) {
-        float acc = bias ? bias[i] : 0.0f;
-        for (size_t t = 0; t < n_taps; t++)
-            acc += taps[t][i] * w[t * c + i];
-        dst[i] = clamp(acc, lo, hi);
-    }
+    for (size_t p = 0; p < line->pixels; p++)
+        for (size_t i = 0; i < line->c; i++) {
+            const int64_t first = line->first + (int64_t)p * line->stride;
+            float         acc   = line->bias ? line->bias[i] : 0.0f;
+            for (size_t r = 0; r < line->n_rows; r++)
+                for (size_t t = 0; t < line->taps; t++) {
+                    const int64_t at = first + (int64_t)t * line->dilation;
+                    if (at >= 0 && at < line->in)
+                        acc += line->rows[r][(ptrdiff_t)at * line->pixel + (ptrdiff_t)i] * line->w[r][t * line->c + i];
+                }
+            line->dst[(ptrdiff_t)p * line->dst_pixel + (ptrdiff_t)i] = clamp(acc, line->lo, line->hi);
+        }
 }
 
 static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)

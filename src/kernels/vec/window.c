@@ -9,35 +9,6 @@
 #define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
 #define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
 
-V_INLINE void depthwise_pass(const float *const *taps, size_t n_taps, const float *w, const float *bias, float *dst,
-                             size_t channels, size_t c, int vecs, size_t n, v_f lo, v_f hi)
-{
-    v_f acc[4];
-#pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++)
-        acc[v] = bias ? LOAD(bias + c + v * V_N, n) : v_zero();
-    for (size_t t = 0; t < n_taps; t++)
-#pragma GCC unroll 4
-        for (int v = 0; v < vecs; v++)
-            acc[v] = v_fma(LOAD(taps[t] + c + v * V_N, n), LOAD(w + t * channels + c + v * V_N, n), acc[v]);
-#pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++)
-        STORE(dst + c + v * V_N, v_min(hi, v_max(lo, acc[v])), n);
-}
-
-static void depthwise(const float *const *taps, size_t n_taps, const float *w, const float *bias, float *dst, size_t c,
-                      float lo_value, float hi_value)
-{
-    const v_f lo = v_set(lo_value), hi = v_set(hi_value);
-    size_t    i = 0;
-    for (; c - i >= 4 * V_N; i += 4 * V_N)
-        depthwise_pass(taps, n_taps, w, bias, dst, c, i, 4, V_N, lo, hi);
-    for (; c - i >= V_N; i += V_N)
-        depthwise_pass(taps, n_taps, w, bias, dst, c, i, 1, V_N, lo, hi);
-    if (i < c)
-        depthwise_pass(taps, n_taps, w, bias, dst, c, i, 1, c - i, lo, hi);
-}
-
 V_INLINE void max_pass(const float *const *taps, size_t n_taps, float *dst, size_t c, int vecs, size_t n)
 {
     v_f acc[4];
@@ -110,7 +81,6 @@ static void pixel_sum(const float *x, ptrdiff_t stride, size_t n, float scale, f
 
 void OPF_K(window_init)(opf_kern *kern)
 {
-    kern->depthwise = depthwise;
     kern->pool_max  = pool_max;
     kern->pool_sum  = pool_sum;
     kern->pixel_sum = pixel_sum;
