@@ -23,7 +23,7 @@ SHARED = ROOT.parent / "shared" / "corpus"
 ARCHIVE = SHARED / "corpus.tar.zst"
 FOLDER = BUILD / "corpus"
 GAPS = ROOT / "tests" / "corpus_skip.txt"
-UNSUPPORTED = re.compile(r"(\w+)(?: of domain ([\w.]+))?(?:, opset \d+)?(?: \(known from (\d+) on\))?: (?:node|\d+ nodes)")
+UNSUPPORTED = re.compile(r"(\w+)(?: of domain ([\w.]+))?(?:, opset \d+)?(?: \((?:known from (\d+) on|[^)]*)\))?: (?:node|\d+ nodes)")
 SECONDS = 10
 
 

@@ -56,7 +56,8 @@ static unsigned round_magnitude(const format *f, double x)
     const double   least = ldexp(1, 1 - f->bias); /* below it are the subnormal numbers */
     int            exponent;
     if (x < least)
-        return (unsigned)nearbyint(ldexp(x, f->bias - 1 + f->fraction)); /* may round up to the least normal: the bits agree */
+        return (unsigned)nearbyint(
+            ldexp(x, f->bias - 1 + f->fraction));    /* may round up to the least normal: the bits agree */
     const double fraction = frexp(x, &exponent) * 2; /* in [1, 2) */
     return (unsigned)(exponent - 1 + f->bias - 1) * one + (unsigned)nearbyint(ldexp(fraction, f->fraction));
 }

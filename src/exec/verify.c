@@ -116,6 +116,21 @@ static const char *describe_inputs(const verifier *v, const char *kind)
     return text.failed ? kind : text.data;
 }
 
+/* The largest finite magnitude. Values near zero among large ones are differences of large terms: no float computation has
+   them more exactly than a few units in the last place of the largest. */
+static double largest(const opf_tensor *tensor)
+{
+    double most  = 0;
+    size_t count = 1;
+    for (int32_t k = 0; k < tensor->rank; k++)
+        count *= (size_t)tensor->dims[k];
+    for (size_t i = 0; opf_types_have(OPF_TYPES_FLOAT, tensor->type) && i < count; i++) {
+        double x = fabs(opf_load_f64(tensor->type, tensor->data, i));
+        most     = isfinite(x) && x > most ? x : most;
+    }
+    return most;
+}
+
 /* One input set through both sessions. *possible false: these sizes cannot be. */
 static opf_status compare(verifier *v, const char *label, double scale, const char *rewrite, bool *possible, opf_error *error)
 {
@@ -133,7 +148,7 @@ static opf_status compare(verifier *v, const char *label, double scale, const ch
         opf_verify_entry entry = {.input = label, .output = rewrite != NULL ? rewrite : opf_graph_value(graph, graph->outputs[i])->name};
         double           atol  = v->options->atol;
         if (atol == 0)
-            atol = opf_default_atol(want[i].type) * (scale > 1 ? scale : 1);
+            atol = fmax(opf_default_atol(want[i].type) * (scale > 1 ? scale : 1), 1e-6 * largest(&want[i]));
         OPF_TRY(opf_tensor_compare(&have[i], &want[i], v->options->rtol > 0 ? v->options->rtol : -1, atol, &entry.max_abs, &entry.max_rel,
                                    &entry.n_wrong, error));
         entry.passed = entry.n_wrong == 0;

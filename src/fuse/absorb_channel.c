@@ -5,6 +5,7 @@
  */
 #include "fuse/absorb_channel.h"
 
+#include "fuse/channel.h"
 #include "fuse/legality.h"
 #include "ops/op.h"
 
@@ -20,7 +21,6 @@ typedef struct channel_fold {
 /* The constant as one double per channel, if it varies along axis 1 of the result only; NULL otherwise. */
 static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_t rank, int64_t channels)
 {
-    static const double zero = 0.0;
     if (c->rank > rank || (c->count != 1 && c->count != (size_t)channels))
         return NULL;
     for (int32_t i = 0; c->count != 1 && i < c->rank; i++)
@@ -29,9 +29,7 @@ static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_
     for (size_t i = 0; i < c->count; i++)
         if (!isfinite(opf_const_f64_at(c, i)))
             return NULL;
-    const opf_const *flat = opf_const_reshape(graph->consts, c, 1, &(int64_t){(int64_t)c->count});
-    const opf_const *base = opf_const_splat(graph->consts, OPF_DOUBLE, 1, &channels, &zero);
-    return flat != NULL && base != NULL ? opf_const_compute(graph->consts, '+', base, flat) : NULL;
+    return opf_channel_vector(graph->consts, c, channels);
 }
 
 static bool has_zero(const opf_const *vector)
@@ -54,12 +52,26 @@ static const opf_const *constant_of(const opf_graph *graph, opf_value_id value)
 
 static bool has_constant_weights(const opf_graph *graph, const opf_node *conv)
 {
-    if (conv->op != &opf_op_Conv || conv->epilogue.n != 0 || conv->n_inputs != conv->n_own_inputs ||
+    if ((conv->op != &opf_op_Conv && conv->op != &opf_op_ConvTranspose) || conv->epilogue.n != 0 || conv->n_inputs != conv->n_own_inputs ||
         conv->n_own_inputs < 2)
         return false;
     const opf_const *w = constant_of(graph, conv->inputs[1]);
-    return w != NULL && w->rank >= 1 && opf_types_have(OPF_TYPES_FLOAT, w->type) &&
+    return w != NULL && w->rank >= 2 && opf_types_have(OPF_TYPES_FLOAT, w->type) &&
            (conv->n_own_inputs < 3 || conv->inputs[2] == 0 || constant_of(graph, conv->inputs[2]) != NULL);
+}
+
+/* Outputs: rows of the weights of a Conv, columns of each group of those of a ConvTranspose. */
+static int64_t output_channels(const opf_node *conv, const opf_const *w)
+{
+    return conv->op == &opf_op_Conv ? w->dims[0] : w->dims[1] * opf_node_int(conv, "group", 1);
+}
+
+static const opf_const *scale_outputs(opf_const_pool *pool, const opf_node *conv, const opf_const *w,
+                                      const opf_const *factor)
+{
+    return conv->op == &opf_op_Conv
+               ? opf_const_scale(pool, w, factor, 0)
+               : opf_channel_scale_columns(pool, w, factor, opf_node_int(conv, "group", 1));
 }
 
 static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_fold *fold)
@@ -79,7 +91,8 @@ static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_f
         !opf_legal_same(context, &opf_graph_value(graph, reader->outputs[0])->info,
                         &opf_graph_value(graph, conv->outputs[0])->info, NULL))
         return false;
-    fold->vector = per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank, w->dims[0]);
+    fold->vector = per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank,
+                               output_channels(conv, w));
     fold->rule = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
     return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector));
 }
@@ -123,7 +136,7 @@ static opf_status apply_fold(opf_graph *graph, opf_node_id id, const channel_fol
     OPF_OOM_IF(error, !factor_and_term(graph, fold, &factor, &term));
     if (factor != NULL) {
         const char *name = opf_graph_value(graph, conv->inputs[1])->name;
-        const opf_value_id scaled = constant_value(graph, name, opf_const_scale(pool, w, factor, 0));
+        const opf_value_id scaled = constant_value(graph, name, scale_outputs(pool, conv, w, factor));
         OPF_OOM_IF(error, scaled == 0 || !opf_graph_set_input(graph, id, 1, scaled));
     }
     const opf_const *bias = b != NULL && factor != NULL ? opf_const_compute(pool, '*', b, factor) : b;

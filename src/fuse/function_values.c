@@ -6,17 +6,26 @@
 
 enum { MAX_COMPUTED = 1 << 22 }; /* elements of a constant that a rule computes when it is applied */
 
-static bool give_number(const opf_rule_call *call, double x)
+bool opf_function_give_number(const opf_rule_call *call, double x)
 {
     *call->result = (opf_item){.kind = OPF_ITEM_NUMBER, .number = x};
     return true;
 }
 
-static bool give_constant(const opf_rule_call *call, const opf_const *constant)
+bool opf_function_give_constant(const opf_rule_call *call, const opf_const *constant)
 {
     if (constant == NULL)
         return opf_function_out_of_memory(call);
     *call->result = (opf_item){.kind = OPF_ITEM_CONST, .constant = constant};
+    return true;
+}
+
+bool opf_function_give_ints(const opf_rule_call *call, const int64_t *ints, uint32_t n)
+{
+    const int64_t *copy = opf_arena_copy(call->context->graph->arena, ints, n * sizeof *ints);
+    if (copy == NULL)
+        return opf_function_out_of_memory(call);
+    *call->result = (opf_item){.kind = OPF_ITEM_ATTR, .attr = {.type = OPF_ATTR_INTS, .ints = copy, .n = n}};
     return true;
 }
 
@@ -27,10 +36,10 @@ static bool give_finite(const opf_rule_call *call, const opf_const *constant)
         if (!isfinite(opf_const_f64_at(constant, i)))
             return OPF_REFUSE(call, CONST, "element %zu of a computed constant is %g", i,
                               opf_const_f64_at(constant, i));
-    return give_constant(call, constant);
+    return opf_function_give_constant(call, constant);
 }
 
-static bool get_floats(const opf_rule_call *call, uint32_t i, const opf_const **constant)
+bool opf_function_floats(const opf_rule_call *call, uint32_t i, const opf_const **constant)
 {
     if (call->args[i].kind == OPF_ITEM_NUMBER) {
         *constant = opf_const_float(call->context->graph->consts, OPF_DOUBLE, call->args[i].number);
@@ -67,7 +76,7 @@ bool opf_rule_arithmetic(const opf_rule_call *call)
     bool sum = op == '+' || op == '-';
     if (args[0].kind == OPF_ITEM_NUMBER && args[1].kind == OPF_ITEM_NUMBER) {
         double a = args[0].number, b = args[1].number;
-        return give_number(call, op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b);
+        return opf_function_give_number(call, op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b);
     }
     if (sum && args[1].kind == OPF_ITEM_ABSENT) {
         *call->result = args[0];
@@ -81,7 +90,7 @@ bool opf_rule_arithmetic(const opf_rule_call *call)
     for (uint32_t i = 0; i < 2; i++)
         if (filled.args[i].kind == OPF_ITEM_ABSENT)
             return OPF_REFUSE(call, CONST, "%s is absent", opf_rule_arg_name(call, i));
-    if (!get_floats(&filled, 0, &a) || !get_floats(&filled, 1, &b))
+    if (!opf_function_floats(&filled, 0, &a) || !opf_function_floats(&filled, 1, &b))
         return false;
     if (!broadcasts(a, b))
         return OPF_REFUSE(call, SHAPE, "the shapes of %s and %s do not go together", opf_rule_arg_name(call, 0),
@@ -93,9 +102,75 @@ bool opf_rule_sqrt(const opf_rule_call *call)
 {
     const opf_const *a;
     if (call->args[0].kind == OPF_ITEM_NUMBER)
-        return give_number(call, sqrt(call->args[0].number));
-    return get_floats(call, 0, &a) && give_finite(call, opf_const_sqrt(call->context->graph->consts, a));
+        return opf_function_give_number(call, sqrt(call->args[0].number));
+    return opf_function_floats(call, 0, &a) && give_finite(call, opf_const_sqrt(call->context->graph->consts, a));
 }
+
+/* ---- bounds ---- */
+
+/* A bound: a number, or a constant of one element; absent: `otherwise`. */
+static bool get_bound(const opf_rule_call *call, uint32_t i, double otherwise, double *x)
+{
+    *x = otherwise;
+    if (i >= call->n_args || call->args[i].kind == OPF_ITEM_ABSENT)
+        return true;
+    if (!opf_item_number(call->context->graph, &call->args[i], x))
+        return OPF_REFUSE(call, CONST, "%s must be a constant of one element", opf_rule_arg_name(call, i));
+    return !isnan(*x) || OPF_REFUSE(call, CONST, "%s is no number", opf_rule_arg_name(call, i));
+}
+
+/* No bound at all is absent. */
+static bool give_bound(const opf_rule_call *call, double x)
+{
+    if (isfinite(x))
+        return opf_function_give_number(call, x);
+    *call->result = (opf_item){.kind = OPF_ITEM_ABSENT};
+    return true;
+}
+
+/* Of lower bounds, one that is absent is minus infinity; so is the result when both are. */
+bool opf_rule_max(const opf_rule_call *call)
+{
+    double a, b;
+    if (!get_bound(call, 0, -INFINITY, &a) || !get_bound(call, 1, -INFINITY, &b))
+        return false;
+    const double larger = a > b ? a : b;
+    if (larger == INFINITY)
+        return OPF_REFUSE(call, CONST, "a bound is infinite");
+    return give_bound(call, larger);
+}
+
+/* An upper bound after min(max(., lo), hi); absent bounds are infinities. */
+bool opf_rule_clamp(const opf_rule_call *call)
+{
+    double x, lo, hi;
+    if (!get_bound(call, 0, INFINITY, &x) || !get_bound(call, 1, -INFINITY, &lo) ||
+        !get_bound(call, 2, INFINITY, &hi))
+        return false;
+    x = x > lo ? x : lo;
+    x = x < hi ? x : hi;
+    if (x == -INFINITY)
+        return OPF_REFUSE(call, CONST, "a bound is infinite");
+    return give_bound(call, x);
+}
+
+bool opf_rule_length(const opf_rule_call *call)
+{
+    const opf_const *c;
+    return opf_function_constant(call, 0, &c) && opf_function_give_number(call, (double)c->count);
+}
+
+bool opf_rule_first_of(const opf_rule_call *call)
+{
+    const opf_const *c;
+    if (!opf_function_constant(call, 0, &c))
+        return false;
+    if (c->count == 0 || !opf_types_have(OPF_TYPES_INT, c->type))
+        return OPF_REFUSE(call, CONST, "%s is no list of integers", opf_rule_arg_name(call, 0));
+    return opf_function_give_number(call, (double)opf_const_i64_at(c, 0));
+}
+
+/* ---- weights ---- */
 
 /* A half-precision weight may leave its range where its channel grows. */
 static bool fits_half(const opf_rule_call *call, const opf_const *w, const opf_const *k, int32_t axis)
@@ -126,7 +201,7 @@ static bool scale(const opf_rule_call *call, int32_t axis)
 {
     const opf_const *w, *k;
     opf_const_pool *pool = call->context->graph->consts;
-    if (!opf_function_constant(call, 0, &w) || !get_floats(call, 1, &k))
+    if (!opf_function_constant(call, 0, &w) || !opf_function_floats(call, 1, &k))
         return false;
     if (!opf_types_have(OPF_TYPES_FLOAT, w->type))
         return OPF_REFUSE(call, DTYPE, "%s is %s, must be a float", opf_rule_arg_name(call, 0), opf_type_name(w->type));
@@ -143,7 +218,7 @@ static bool scale(const opf_rule_call *call, int32_t axis)
         if (k == NULL)
             return opf_function_out_of_memory(call);
     }
-    return give_constant(call, opf_const_scale(pool, w, k, axis));
+    return opf_function_give_constant(call, opf_const_scale(pool, w, k, axis));
 }
 
 bool opf_rule_scale_outputs(const opf_rule_call *call)
@@ -164,7 +239,7 @@ bool opf_rule_first_axis(const opf_rule_call *call)
     opf_info x;
     int32_t first;
     return opf_function_ranked(call, 0, &x) && opf_function_first_axis(call, &x, 1, &first) &&
-           give_number(call, first - x.rank);
+           opf_function_give_number(call, first - x.rank);
 }
 
 /* v as an operand over the axes of x: with exactly their dimensions, a constant stretched where it has one element.
@@ -203,7 +278,7 @@ bool opf_rule_over_axes(const opf_rule_call *call)
         opf_store_f64(x.type, element, 0, fill);
         const void *copy = opf_arena_copy(pool->arena, element, sizeof element);
         return copy == NULL ? opf_function_out_of_memory(call)
-                            : give_constant(call, opf_const_splat(pool, x.type, rank, dims, copy));
+                            : opf_function_give_constant(call, opf_const_splat(pool, x.type, rank, dims, copy));
     }
     const opf_const *c;
     size_t count = 1;
@@ -213,7 +288,7 @@ bool opf_rule_over_axes(const opf_rule_call *call)
         if (!opf_mul_size(count, (size_t)dims[k], &count))
             return OPF_REFUSE(call, BUDGET, "%s is too large", opf_function_show(call, &x));
     if (c->count == count)
-        return give_constant(call, opf_const_reshape(pool, c, rank, dims));
+        return opf_function_give_constant(call, opf_const_reshape(pool, c, rank, dims));
     if (c->count != 1 || !opf_types_have(OPF_TYPES_FLOAT, c->type))
         return OPF_REFUSE(call, SHAPE, "%s is %s, which does not cover the axes of %s", opf_rule_arg_name(call, 0),
                           opf_function_show(call, &v), opf_function_show(call, &x));
@@ -221,5 +296,5 @@ bool opf_rule_over_axes(const opf_rule_call *call)
     opf_store_f64(c->type, element, 0, opf_const_f64_at(c, 0));
     const void *copy = opf_arena_copy(pool->arena, element, sizeof element);
     return copy == NULL ? opf_function_out_of_memory(call)
-                        : give_constant(call, opf_const_splat(pool, c->type, rank, dims, copy));
+                        : opf_function_give_constant(call, opf_const_splat(pool, c->type, rank, dims, copy));
 }

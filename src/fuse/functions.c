@@ -46,6 +46,39 @@ static bool is_positive(const opf_rule_call *call)
     return true;
 }
 
+static bool is_at_most(const opf_rule_call *call)
+{
+    double x, most;
+    if (!opf_item_number(call->context->graph, &call->args[0], &x) ||
+        !opf_item_number(call->context->graph, &call->args[1], &most))
+        return OPF_REFUSE(call, CONST, "%s is no number", opf_rule_arg_name(call, 0));
+    return x <= most || OPF_REFUSE(call, CONST, "%s is %g, must be at most %g", opf_rule_arg_name(call, 0), x, most);
+}
+
+/* Every element of the constant is this number. */
+static bool is_splat_of(const opf_rule_call *call, double wanted)
+{
+    const opf_const *c;
+    if (!opf_function_floats(call, 0, &c))
+        return false;
+    for (size_t i = 0; i < c->count; i++)
+        if (opf_const_f64_at(c, i) != wanted)
+            return OPF_REFUSE(call, CONST, "%s is %g, must be %g", opf_rule_arg_name(call, 0), opf_const_f64_at(c, i),
+                              wanted);
+    return true;
+}
+
+static bool is_splat(const opf_rule_call *call)
+{
+    double wanted;
+    return opf_item_number(call->context->graph, &call->args[1], &wanted) && is_splat_of(call, wanted);
+}
+
+static bool is_zero(const opf_rule_call *call)
+{
+    return call->args[0].kind == OPF_ITEM_ABSENT || is_splat_of(call, 0);
+}
+
 static bool has_same_shape(const opf_rule_call *call)
 {
     opf_info a, b;
@@ -78,8 +111,8 @@ static bool has_rank(const opf_rule_call *call)
            OPF_REFUSE(call, RANK, "%s has %d dimensions, must have %g", opf_rule_arg_name(call, 0), x.rank, rank);
 }
 
-/* v may vary along axes [first, last) of x only, and raises no rank. */
-static bool varies_within(const opf_rule_call *call, const opf_info *v, const opf_info *x, int32_t first, int32_t last)
+bool opf_function_varies_within(const opf_rule_call *call, const opf_info *v, const opf_info *x, int32_t first,
+                                int32_t last)
 {
     const char *name = opf_rule_arg_name(call, 0);
     if (v->rank > x->rank)
@@ -106,7 +139,7 @@ static bool varies_within(const opf_rule_call *call, const opf_info *v, const op
 static bool is_per_channel(const opf_rule_call *call)
 {
     opf_info v, x;
-    return opf_function_ranked(call, 0, &v) && opf_function_ranked(call, 1, &x) && varies_within(call, &v, &x, 1, 2);
+    return opf_function_ranked(call, 0, &v) && opf_function_ranked(call, 1, &x) && opf_function_varies_within(call, &v, &x, 1, 2);
 }
 
 static bool are_last_axes(const opf_rule_call *call)
@@ -149,8 +182,34 @@ static bool is_along_axes(const opf_rule_call *call)
     if (call->args[0].kind == OPF_ITEM_ABSENT)
         return true;
     return opf_function_ranked(call, 0, &v) && opf_function_ranked(call, 1, &x) &&
-           opf_function_first_axis(call, &x, 2, &first) && varies_within(call, &v, &x, first, x.rank) &&
+           opf_function_first_axis(call, &x, 2, &first) && opf_function_varies_within(call, &v, &x, first, x.rank) &&
            covers_axes(call, &v, &x, first);
+}
+
+/* The first of the lists must be there; the others name the same axis, or are absent. */
+static bool is_one_axis(const opf_rule_call *call)
+{
+    opf_info x;
+    int64_t first = 0;
+    if (!opf_function_ranked(call, 0, &x))
+        return false;
+    for (uint32_t i = 1; i < call->n_args; i++) {
+        const opf_const *axes;
+        if (i > 1 && call->args[i].kind == OPF_ITEM_ABSENT)
+            continue;
+        if (call->args[i].kind == OPF_ITEM_ABSENT)
+            return OPF_REFUSE(call, CONST, "%s is absent: all axes", opf_rule_arg_name(call, i));
+        if (!opf_function_constant(call, i, &axes))
+            return false;
+        if (axes->count != 1 || !opf_types_have(OPF_TYPES_INT, axes->type))
+            return OPF_REFUSE(call, CONST, "%s names %zu axes, must be one", opf_rule_arg_name(call, i), axes->count);
+        int64_t axis = opf_const_i64_at(axes, 0);
+        axis += axis < 0 ? x.rank : 0;
+        if (axis < 0 || axis >= x.rank || (i > 1 && axis != first))
+            return OPF_REFUSE(call, CONST, "axis is %lld, must be %lld", (long long)axis, (long long)first);
+        first = axis;
+    }
+    return true;
 }
 
 /* ---- the table ---- */
@@ -160,6 +219,9 @@ static const opf_rule_function table[] = {
     {"scalar", 1, OPF_FUNCTION_ARGS, true, false, is_scalar, "each is a constant of one element"},
     {"positive", 1, OPF_FUNCTION_ARGS, true, false, is_positive,
      "each is a number or a constant of one element, greater than zero"},
+    {"at_most", 2, 2, true, false, is_at_most, "at_most(v, n): v is a number or a constant of one element, at most n"},
+    {"zero", 1, 1, true, true, is_zero, "zero(v): every element is zero, or v is absent"},
+    {"splat", 2, 2, true, false, is_splat, "splat(v, n): a constant whose elements are all n"},
     {"same_shape", 2, 2, true, false, has_same_shape, "both shapes are known and proven equal"},
     {"single", 1, OPF_FUNCTION_ARGS, true, false, is_single,
      "each is float, float16 or bfloat16: what an operator that computes in float may replace"},
@@ -170,6 +232,34 @@ static const opf_rule_function table[] = {
      "last_axes(x, a, …): each of the lists of axes names the same last axes of x; absent: all"},
     {"along_axes", 3, 3, true, true, is_along_axes,
      "along_axes(v, x, axes): v covers these last axes of x, or is a constant of one element, or is absent"},
+    {"one_axis", 2, OPF_FUNCTION_ARGS, true, true, is_one_axis,
+     "one_axis(x, a, …): the list a has one axis; each of the others the same one, or is absent"},
+    {"channel_axis", 2, OPF_FUNCTION_ARGS, true, true, opf_rule_is_channel_axis,
+     "channel_axis(x, a, …): x has 3 to 5 dimensions, each of the lists names axis 1 alone"},
+    {"along_channels", 2, 2, true, true, opf_rule_is_along_channels,
+     "along_channels(v, x): v varies along axis 1 of x only and raises no rank, or is absent"},
+    {"groups_of", 3, 3, true, false, opf_rule_are_groups_of,
+     "groups_of(g, x, v): g is x with its channels in as many groups, in axis 1, as v has elements"},
+    {"unpadded", 1, 1, true, true, opf_rule_is_unpadded, "unpadded(pads): the attribute is absent, or all zeros"},
+    {"undilated", 1, 1, true, true, opf_rule_is_undilated,
+     "undilated(dilations): the attribute is absent, or all ones"},
+    {"never_above", 2, 2, true, true, opf_rule_is_never_above,
+     "never_above(v, x): v is minus infinity, or no larger than what the operator that makes x can give"},
+    {"max", 2, 2, false, true, opf_rule_max, "max(a, b): the larger lower bound; one that is absent is no bound"},
+    {"clamp", 2, 3, false, true, opf_rule_clamp,
+     "clamp(b, lo, hi): the upper bound b between others; one that is absent is no bound"},
+    {"length", 1, 1, false, false, opf_rule_length, "length(v): the elements of a constant"},
+    {"first_of", 1, 1, false, false, opf_rule_first_of, "first_of(v): the first of a list of integers"},
+    {"join_pads", 4, 5, false, true, opf_rule_join_pads,
+     "join_pads(own, x, pads, axes, kernel): padding of a window and of a Pad before it together, on x"},
+    {"scale_columns", 3, 3, false, false, opf_rule_scale_columns,
+     "scale_columns(W, k, group): W with column i of each group (axis 1) times k[i], as a recipe"},
+    {"shift_outputs", 3, 3, false, false, opf_rule_shift_outputs,
+     "shift_outputs(W, t, group): what each output of W gains when channel i of its input gains t[i]"},
+    {"channel_vector", 2, 3, false, true, opf_rule_channel_vector,
+     "channel_vector(v, x, fill): one element a channel of x; absent: a constant of fill, or absent"},
+    {"channels_last", 1, 1, false, false, opf_rule_channels_last, "the permutation that puts axis 1 of x last"},
+    {"channels_first", 1, 1, false, false, opf_rule_channels_first, "its inverse"},
     {"sqrt", 1, 1, false, false, opf_rule_sqrt, "the square root of a number or of a small constant"},
     {"scale_outputs", 2, 2, false, false, opf_rule_scale_outputs,
      "scale_outputs(W, k): W with output channel i (axis 0) times k[i], as a recipe"},

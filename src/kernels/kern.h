@@ -11,9 +11,13 @@
 
 /* ---- matrix product ------------------------------------------------------------------------------------------------
  * One tile: c[r][n] = bias[n] + sum_t sum_k a[t*mr + r][k] * b[(t*kc + k)*nr + n], + residual[r][n], then clamped.
- * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image). */
+ * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image).
+ * gemm_lines reads element k of row r at line[offsets[k] + r*step] instead: pixels of one image line, taken where they lie. */
 typedef struct opf_gemm_tile {
     const float *const *a;        /* taps * mr row pointers, row r of tap t at [t*mr + r]; rows beyond `rows` repeat a valid one */
+    const float        *line;     /* gemm_lines: taps is 1 */
+    const uint32_t     *offsets;
+    size_t              step; /* 1 or 2 */
     size_t              taps, kc; /* kc contiguous elements a tap */
     const float        *b;        /* packed panel [taps*kc][nr], 64-byte aligned */
     const float        *bias;     /* nr values (of the panel, zero-padded), or NULL */
@@ -70,7 +74,7 @@ typedef struct opf_kern {
     opf_cpu_level level;
 
     size_t      mr, nr; /* of gemm and of packed panels: [n/nr][k][nr] */
-    opf_gemm_fn gemm;
+    opf_gemm_fn gemm, gemm_lines;
     const char *gemm_name; /* "gemm_f32_6x16" */
     /* A transposed product whose B is not constant: packs K x N floats at b (strides in floats) to panels of nr, zero padded. */
     void (*pack_b)(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst);

@@ -130,7 +130,8 @@ static opf_status run_mean_variance(const opf_call *call, opf_error *error)
 static const opf_import_row lp_rows[]  = {{22, opf_import_same, opf_lower_no_bfloat16}};
 static const opf_import_row mvn_rows[] = {{13, opf_import_same, opf_lower_no_bfloat16}};
 
-static const opf_attr_def lp_attrs[]  = {{.name = "axis", .type = OPF_ATTR_INT, .i = -1}, {.name = "p", .type = OPF_ATTR_INT, .i = 2}};
+static const opf_attr_def lp_attrs[]  = {{.name = "axis", .type = OPF_ATTR_INT, .i = -1},
+                                         {.name = "p", .type = OPF_ATTR_INT, .i = 2}};
 static const opf_attr_def mvn_attrs[] = {{.name = "axes", .type = OPF_ATTR_INTS}};
 
 #define DEFINE_NORMALIZATION(op_name, version, op_attrs, op_rows, functions)                                           \

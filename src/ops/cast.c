@@ -90,7 +90,8 @@ static opf_status reference(const opf_call *call, opf_error *error)
     opf_walk        walk;
     OPF_TRY(read_rounding(call->attrs, call->n_attrs, &how, error));
     if (x->type == y->type) {
-        opf_move_grid(opf_type_bits(x->type), (opf_grid){y->data, 0, y->strides}, (opf_grid){x->data, 0, x->strides}, x->rank, x->dims);
+        opf_move_grid(opf_type_bits(x->type), (opf_grid){y->data, 0, y->strides},
+                      (opf_grid){x->data, 0, x->strides}, x->rank, x->dims);
         return OPF_OK;
     }
     for (opf_walk_init(&walk, y->rank, y->dims, 2, (const opf_view *const[]){x, y}); walk.left != 0; opf_walk_next(&walk)) {
@@ -154,7 +155,8 @@ static opf_status infer_to(opf_infer *cast, opf_type to, opf_error *error)
     OPF_TRY(read_rounding(cast->node->attrs, cast->node->n_attrs, &how, error));
     cast->out[0].type = to;
     OPF_TRY(opf_infer_same(cast, 0, 0, error));
-    return opf_types_have(NARROW, to) || opf_types_have(NARROW, cast->in[0]->type) ? OPF_OK : infer_values(cast, to, error);
+    const bool is_narrow = opf_types_have(NARROW, to) || opf_types_have(NARROW, cast->in[0]->type);
+    return is_narrow ? OPF_OK : infer_values(cast, to, error);
 }
 
 static opf_status infer_cast(opf_infer *cast, opf_error *error)
@@ -168,7 +170,8 @@ static opf_status infer_cast(opf_infer *cast, opf_error *error)
 
 static opf_status infer_cast_like(opf_infer *cast, opf_error *error)
 {
-    return cast->in[1]->type == OPF_TYPE_NONE ? opf_infer_same(cast, 0, 0, error) : infer_to(cast, cast->in[1]->type, error);
+    const opf_type to = cast->in[1]->type;
+    return to == OPF_TYPE_NONE ? opf_infer_same(cast, 0, 0, error) : infer_to(cast, to, error);
 }
 
 /* ---- opsets ---- */
@@ -278,7 +281,8 @@ const opf_op opf_op_Cast = {.name      = "Cast",
 const opf_op opf_op_CastLike = {.name      = "CastLike",
                                 .domain    = "",
                                 .since     = 15,
-                                .inputs    = OPF_PARAMS({"input", 0, CAST_TYPES, 0}, {"target_type", 'T', CAST_TYPES, 0}),
+                                .inputs    = OPF_PARAMS({"input", 0, CAST_TYPES, 0},
+                                                        {"target_type", 'T', CAST_TYPES, 0}),
                                 .n_inputs  = 2,
                                 .outputs   = OPF_PARAMS({"output", 'T', CAST_TYPES, 0}),
                                 .n_outputs = 1,

@@ -18,18 +18,18 @@ static void add(opf_number *to, opf_number x, bool is_float)
 }
 
 /* The places of one axis whose tap lies inside the image: [*first, *last). */
-static void places_inside(const opf_windows *w, int32_t axis, int64_t tap, int64_t n_places, int64_t size, int64_t *first,
-                          int64_t *last)
+static void places_inside(const opf_windows *w, int32_t axis, int64_t tap, int64_t n_places, int64_t size,
+                          int64_t *first, int64_t *last)
 {
     const int64_t start = tap * w->dilation[axis] - w->pad_begin[axis], stride = w->stride[axis];
-    const int64_t low = start >= 0 ? 0 : (-start + stride - 1) / stride;
+    const int64_t low  = start >= 0 ? 0 : (-start + stride - 1) / stride;
     const int64_t high = start >= size ? 0 : (size - 1 - start) / stride + 1;
     *last              = high < n_places ? high : n_places;
     *first             = low < *last ? low : *last;
 }
 
-static void fold_tap(const opf_windows *w, const int64_t *tap, const int64_t *places, const opf_number *column, bool is_float,
-                     const int64_t *dims, opf_number *image)
+static void fold_tap(const opf_windows *w, const int64_t *tap, const int64_t *places, const opf_number *column,
+                     bool is_float, const int64_t *dims, opf_number *image)
 {
     int64_t first[OPF_MAX_RANK], last[OPF_MAX_RANK], place[OPF_MAX_RANK];
     for (int32_t i = 0; i < w->rank; i++) {
@@ -45,7 +45,7 @@ static void fold_tap(const opf_windows *w, const int64_t *tap, const int64_t *pl
             to   = to * dims[i] + place[i] * w->stride[i] - w->pad_begin[i] + tap[i] * w->dilation[i];
         }
         const int32_t inner = w->rank - 1;
-        const int64_t run   = w->rank > 0 ? last[inner] - first[inner] : 1, stride = w->rank > 0 ? w->stride[inner] : 1;
+        const int64_t run = w->rank > 0 ? last[inner] - first[inner] : 1, stride = w->rank > 0 ? w->stride[inner] : 1;
         for (int64_t k = 0; k < run; k++)
             add(&image[to + k * stride], column[from + k], is_float);
         int32_t i = inner - 1;
@@ -122,12 +122,14 @@ static opf_status infer_col2im(opf_infer *infer, opf_error *error)
     const bool has_block = opf_infer_numbers(infer, BLOCK_SHAPE, block, OPF_MAX_RANK - 2, &n_block);
     if (!has_image) {
         const opf_info *shape = infer->in[IMAGE_SHAPE];
-        const bool      counted = shape->rank == 1 && opf_dim_is_number(shape->dims[0]) && shape->dims[0].n < OPF_MAX_RANK - 1;
+        const bool      counted =
+            shape->rank == 1 && opf_dim_is_number(shape->dims[0]) && shape->dims[0].n < OPF_MAX_RANK - 1;
         return counted ? opf_infer_unknown_dims(infer, 0, (int32_t)shape->dims[0].n + 2, error) : OPF_OK;
     }
-    OPF_FAIL_IF(error, has_block && n != n_block, OPF_INVALID_INPUT, "image_shape has %d numbers and block_shape has %d", (int)n,
-                (int)n_block);
-    opf_dim dims[OPF_MAX_RANK] = {x->rank == 3 ? x->dims[0] : opf_dim_unknown(infer->dims), opf_dim_unknown(infer->dims)};
+    OPF_FAIL_IF(error, has_block && n != n_block, OPF_INVALID_INPUT,
+                "image_shape has %d numbers and block_shape has %d", (int)n, (int)n_block);
+    opf_dim dims[OPF_MAX_RANK] = {x->rank == 3 ? x->dims[0] : opf_dim_unknown(infer->dims),
+                                  opf_dim_unknown(infer->dims)};
     if (has_block && x->rank == 3)
         OPF_TRY(check_columns(infer, n, image, block, &dims[1], error));
     for (int32_t i = 0; i < n; i++)
@@ -136,7 +138,8 @@ static opf_status infer_col2im(opf_infer *infer, opf_error *error)
 }
 
 /* One channel of one sample. */
-static void fold_channel(const opf_call *call, const blocks *b, int64_t n, int64_t c, opf_number *columns, opf_number *image)
+static void fold_channel(const opf_call *call, const blocks *b, int64_t n, int64_t c, opf_number *columns,
+                         opf_number *image)
 {
     const opf_view *x        = &call->in[INPUT];
     opf_view       *y        = &call->out[0];
@@ -169,13 +172,14 @@ static opf_status run_col2im(const opf_call *call, opf_error *error)
     int64_t         block[OPF_MAX_RANK];
     size_t          numbers, bytes, pixels = 1;
     blocks          b;
-    OPF_FAIL_IF(error, opf_view_count(shape) != (size_t)rank, OPF_INVALID_INPUT, "block_shape has %zu numbers, must have %d",
-                opf_view_count(shape), (int)rank);
+    OPF_FAIL_IF(error, opf_view_count(shape) != (size_t)rank, OPF_INVALID_INPUT,
+                "block_shape has %zu numbers, must have %d", opf_view_count(shape), (int)rank);
     opf_view_ints(shape, block);
     OPF_TRY(read_blocks(call->attrs, call->n_attrs, rank, y->dims + 2, block, &b, error));
-    OPF_FAIL_IF(error, b.n_places != x->dims[2] || x->dims[1] % b.taps != 0 || x->dims[1] / b.taps != y->dims[1],
-                OPF_INVALID_INPUT, "the input has shape [%lld,%lld,%lld], but the block has %lld elements and %lld places",
-                (long long)x->dims[0], (long long)x->dims[1], (long long)x->dims[2], (long long)b.taps, (long long)b.n_places);
+    OPF_FAIL_IF(
+        error, b.n_places != x->dims[2] || x->dims[1] % b.taps != 0 || x->dims[1] / b.taps != y->dims[1],
+        OPF_INVALID_INPUT, "the input has shape [%lld,%lld,%lld], but the block has %lld elements and %lld places",
+        (long long)x->dims[0], (long long)x->dims[1], (long long)x->dims[2], (long long)b.taps, (long long)b.n_places);
     if (opf_view_count(y) == 0)
         return OPF_OK;
     for (int32_t i = 0; i < rank; i++)
@@ -197,17 +201,17 @@ static const opf_attr_def attrs[] = {{.name = "dilations", .type = OPF_ATTR_INTS
                                      {.name = "pads", .type = OPF_ATTR_INTS},
                                      {.name = "strides", .type = OPF_ATTR_INTS}};
 
-const opf_op opf_op_Col2Im = {
-    .name      = "Col2Im",
-    .domain    = "",
-    .since     = 18,
-    .inputs    = OPF_PARAMS({"input", 'T', OPF_TYPES_ALL, 0}, {"image_shape", 0, OPF_TYPE_BIT(OPF_INT64), 0},
-                            {"block_shape", 0, OPF_TYPE_BIT(OPF_INT64), 0}),
-    .n_inputs  = 3,
-    .outputs   = OPF_PARAMS({"output", 'T', OPF_TYPES_ALL, 0}),
-    .n_outputs = 1,
-    .attrs     = attrs,
-    .n_attrs   = OPF_COUNT(attrs),
-    .infer     = infer_col2im,
-    .reference = run_col2im,
-    .notes     = "no complex numbers or strings"};
+const opf_op opf_op_Col2Im = {.name      = "Col2Im",
+                              .domain    = "",
+                              .since     = 18,
+                              .inputs    = OPF_PARAMS({"input", 'T', OPF_TYPES_ALL, 0},
+                                                      {"image_shape", 0, OPF_TYPE_BIT(OPF_INT64), 0},
+                                                      {"block_shape", 0, OPF_TYPE_BIT(OPF_INT64), 0}),
+                              .n_inputs  = 3,
+                              .outputs   = OPF_PARAMS({"output", 'T', OPF_TYPES_ALL, 0}),
+                              .n_outputs = 1,
+                              .attrs     = attrs,
+                              .n_attrs   = OPF_COUNT(attrs),
+                              .infer     = infer_col2im,
+                              .reference = run_col2im,
+                              .notes     = "no complex numbers or strings"};

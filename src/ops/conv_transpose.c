@@ -13,13 +13,13 @@ enum { X = 0, W, B };
 /* ---- geometry ---- */
 
 typedef struct geometry {
-    opf_windows    windows;                    /* its pads are valid once the sizes are known */
+    opf_windows    windows; /* its pads are valid once the sizes are known */
     int64_t        output_padding[OPF_MAX_RANK];
     const int64_t *output_shape; /* NULL: not given */
 } geometry;
 
-static opf_status read_list(const opf_attr *attrs, uint32_t n_attrs, const char *name, int32_t rank, const int64_t **list,
-                            opf_error *error)
+static opf_status read_list(const opf_attr *attrs, uint32_t n_attrs, const char *name, int32_t rank,
+                            const int64_t **list, opf_error *error)
 {
     const opf_attr *attr = opf_attrs_find(attrs, n_attrs, name);
     *list                = NULL;
@@ -34,8 +34,8 @@ static opf_status read_list(const opf_attr *attrs, uint32_t n_attrs, const char 
     return OPF_OK;
 }
 
-static opf_status read_geometry(const opf_attr *attrs, uint32_t n_attrs, int32_t rank, const int64_t *kernel, geometry *g,
-                                opf_error *error)
+static opf_status read_geometry(const opf_attr *attrs, uint32_t n_attrs, int32_t rank, const int64_t *kernel,
+                                geometry *g, opf_error *error)
 {
     const int64_t *padding;
     OPF_TRY(opf_windows_read(attrs, n_attrs, rank, kernel, &g->windows, error));
@@ -43,7 +43,8 @@ static opf_status read_geometry(const opf_attr *attrs, uint32_t n_attrs, int32_t
     OPF_TRY(read_list(attrs, n_attrs, "output_shape", rank, &g->output_shape, error));
     for (int32_t i = 0; i < rank; i++) {
         g->output_padding[i] = padding != NULL ? padding[i] : 0;
-        const int64_t most   = g->windows.stride[i] > g->windows.dilation[i] ? g->windows.stride[i] : g->windows.dilation[i];
+        const int64_t most =
+            g->windows.stride[i] > g->windows.dilation[i] ? g->windows.stride[i] : g->windows.dilation[i];
         OPF_FAIL_IF(error, g->output_padding[i] >= most, OPF_INVALID_MODEL,
                     "output_padding[%d] is %lld, must be less than the stride or dilation %lld", (int)i,
                     (long long)g->output_padding[i], (long long)most);
@@ -59,7 +60,8 @@ static bool is_same(const geometry *g)
 /* What the windows cover without any pads, along one axis. */
 static opf_dim covered(const geometry *g, int32_t i, opf_dims *dims, opf_dim in)
 {
-    const opf_dim last = opf_dim_mul(dims, opf_dim_number(g->windows.stride[i]), opf_dim_sub(dims, in, opf_dim_number(1)));
+    const opf_dim last =
+        opf_dim_mul(dims, opf_dim_number(g->windows.stride[i]), opf_dim_sub(dims, in, opf_dim_number(1)));
     return opf_dim_add(dims, last, opf_dim_number(g->output_padding[i] + opf_windows_span(&g->windows, i)));
 }
 
@@ -102,7 +104,8 @@ static opf_status check_channels(const opf_infer *infer, int64_t group, opf_erro
     if (x->rank != w->rank)
         return opf_refuse_shapes(infer, X, W, error, "both must have the same rank");
     if (opf_dims_clash(x->dims[1], w->dims[0]))
-        return opf_refuse_shapes(infer, X, W, error, "the channels of the former must be those of axis 0 of the latter");
+        return opf_refuse_shapes(infer, X, W, error,
+                                 "the channels of the former must be those of axis 0 of the latter");
     if (opf_dim_is_number(w->dims[0]) && w->dims[0].n % group != 0)
         return opf_refuse_shapes(infer, W, W, error, "%lld input channels do not divide into %lld groups",
                                  (long long)w->dims[0].n, (long long)group);
@@ -135,7 +138,8 @@ static opf_status infer_conv_transpose(opf_infer *infer, opf_error *error)
         OPF_TRY(opf_check_vector(infer, B, dims[1], W, error));
     }
     if (x->rank >= 0 && (has_kernel || (shape != NULL && shape->n > 0))) {
-        OPF_TRY(read_geometry(infer->node->attrs, infer->node->n_attrs, rank - 2, has_kernel ? kernel : NULL, &g, error));
+        OPF_TRY(
+            read_geometry(infer->node->attrs, infer->node->n_attrs, rank - 2, has_kernel ? kernel : NULL, &g, error));
         for (int32_t i = 2; i < rank; i++)
             dims[i] = output_size(&g, i - 2, infer->dims, x->dims[i]);
     }
@@ -148,8 +152,8 @@ typedef struct transpose_job {
     const opf_call *call;
     geometry        g;
     int64_t         c_group, m_group, taps, places, pixels;
-    int64_t         n, group, first;  /* image, group and first channel of the group at work */
-    opf_number     *columns, *image;  /* [channels * taps][places], [pixels] */
+    int64_t         n, group, first;           /* image, group and first channel of the group at work */
+    opf_number     *columns, *image;           /* [channels * taps][places], [pixels] */
     opf_view        x_plane, w_plane, y_plane; /* the spatial axes */
 } transpose_job;
 
@@ -177,11 +181,12 @@ static void load_weights(void *user, size_t i, size_t rows, size_t p, size_t dep
 
 static void load_image(void *user, size_t p, size_t depth, size_t j, size_t cols, opf_number *dst)
 {
-    const transpose_job *job = user;
-    const opf_view      *x   = &job->call->in[X];
+    const transpose_job *job  = user;
+    const opf_view      *x    = &job->call->in[X];
     const int64_t        base = job->n * x->strides[0] + (job->group * job->c_group + (int64_t)p) * x->strides[1];
     for (size_t c = 0; c < cols; c++)
-        opf_load_numbers(x, base + opf_view_offset(&job->x_plane, j + c), x->strides[1], depth, &dst[c], OPF_PRODUCT_COLS);
+        opf_load_numbers(x, base + opf_view_offset(&job->x_plane, j + c), x->strides[1], depth, &dst[c],
+                         OPF_PRODUCT_COLS);
 }
 
 static void store_columns(void *user, size_t i, size_t rows, size_t j, size_t cols, const opf_number *src)
@@ -193,19 +198,20 @@ static void store_columns(void *user, size_t i, size_t rows, size_t j, size_t co
 
 static void write_channel(transpose_job *job, int64_t k)
 {
-    const opf_view *bias    = &job->call->in[B];
-    opf_view       *y       = &job->call->out[0];
-    const bool      has_b   = job->call->n_in > B && bias->data != NULL;
-    const int64_t   m       = job->group * job->m_group + job->first + k;
-    const int64_t   base    = job->n * y->strides[0] + m * y->strides[1];
-    const double    shift   = has_b ? opf_view_f64(bias, m * bias->strides[0]) : 0;
-    const opf_view *views[] = {&job->y_plane};
-    const opf_number *pixel = job->image;
-    opf_walk        walk;
+    const opf_view   *bias    = &job->call->in[B];
+    opf_view         *y       = &job->call->out[0];
+    const bool        has_b   = job->call->n_in > B && bias->data != NULL;
+    const int64_t     m       = job->group * job->m_group + job->first + k;
+    const int64_t     base    = job->n * y->strides[0] + m * y->strides[1];
+    const double      shift   = has_b ? opf_view_f64(bias, m * bias->strides[0]) : 0;
+    const opf_view   *views[] = {&job->y_plane};
+    const opf_number *pixel   = job->image;
+    opf_walk          walk;
     memset(job->image, 0, (size_t)job->pixels * sizeof *job->image);
-    opf_fold_columns(&job->g.windows, job->x_plane.dims, &job->columns[k * job->taps * job->places], true, job->y_plane.dims,
-                     job->image);
-    for (opf_walk_init(&walk, job->y_plane.rank, job->y_plane.dims, 1, views); walk.left > 0; opf_walk_next(&walk), pixel++)
+    opf_fold_columns(&job->g.windows, job->x_plane.dims, &job->columns[k * job->taps * job->places], true,
+                     job->y_plane.dims, job->image);
+    for (opf_walk_init(&walk, job->y_plane.rank, job->y_plane.dims, 1, views); walk.left > 0;
+         opf_walk_next(&walk), pixel++)
         opf_view_put_f64(y, base + walk.offset[0], pixel->f + shift);
 }
 
@@ -246,11 +252,13 @@ static opf_status run_conv_transpose(const opf_call *call, opf_error *error)
     job.places  = (int64_t)opf_view_count(&job.x_plane);
     job.taps    = (int64_t)opf_view_count(&job.w_plane);
     job.pixels  = (int64_t)opf_view_count(&job.y_plane);
-    OPF_FAIL_IF(error, !opf_mul_size((size_t)job.taps, (size_t)job.places, &numbers), OPF_LIMIT, "the image is too large");
+    OPF_FAIL_IF(error, !opf_mul_size((size_t)job.taps, (size_t)job.places, &numbers), OPF_LIMIT,
+                "the image is too large");
     int64_t at_once = numbers > COLUMNS || numbers == 0 ? 1 : COLUMNS / (int64_t)numbers;
     at_once         = at_once < job.m_group ? at_once : job.m_group;
     OPF_FAIL_IF(error,
-                !opf_mul_size(numbers, (size_t)at_once, &numbers) || !opf_add_size(numbers, (size_t)job.pixels, &numbers) ||
+                !opf_mul_size(numbers, (size_t)at_once, &numbers) ||
+                    !opf_add_size(numbers, (size_t)job.pixels, &numbers) ||
                     !opf_mul_size(numbers, sizeof(opf_number), &bytes),
                 OPF_LIMIT, "the image is too large");
     opf_product_scratch *scratch = opf_heap_alloc(call->heap, sizeof *scratch);
@@ -279,18 +287,19 @@ static const opf_attr_def   attrs[] = {{.name = "auto_pad", .type = OPF_ATTR_STR
                                        {.name = "pads", .type = OPF_ATTR_INTS},
                                        {.name = "strides", .type = OPF_ATTR_INTS}};
 
-const opf_op opf_op_ConvTranspose = {
-    .name      = "ConvTranspose",
-    .domain    = "",
-    .since     = 1,
-    .traits    = OPF_CONTRACTION,
-    .inputs    = OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"W", 'T', OPF_TYPES_FLOAT, 0}, {"B", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}),
-    .n_inputs  = 3,
-    .outputs   = OPF_PARAMS({"Y", 'T', OPF_TYPES_FLOAT, 0}),
-    .n_outputs = 1,
-    .attrs     = attrs,
-    .n_attrs   = OPF_COUNT(attrs),
-    .rows      = rows,
-    .n_rows    = OPF_COUNT(rows),
-    .infer     = infer_conv_transpose,
-    .reference = run_conv_transpose};
+const opf_op opf_op_ConvTranspose = {.name   = "ConvTranspose",
+                                     .domain = "",
+                                     .since  = 1,
+                                     .traits = OPF_CONTRACTION,
+                                     .inputs =
+                                         OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"W", 'T', OPF_TYPES_FLOAT, 0},
+                                                    {"B", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}),
+                                     .n_inputs  = 3,
+                                     .outputs   = OPF_PARAMS({"Y", 'T', OPF_TYPES_FLOAT, 0}),
+                                     .n_outputs = 1,
+                                     .attrs     = attrs,
+                                     .n_attrs   = OPF_COUNT(attrs),
+                                     .rows      = rows,
+                                     .n_rows    = OPF_COUNT(rows),
+                                     .infer     = infer_conv_transpose,
+                                     .reference = run_conv_transpose};

@@ -15,12 +15,12 @@ enum { X = 0, W, OFFSET, B, MASK };
 /* Everything but offset and mask is that of a convolution. */
 static opf_status infer_conv(opf_infer *infer, opf_error *error)
 {
-    const opf_const   *constants[3] = {NULL};
-    const opf_info    *in[3]        = {infer->in[X], infer->in[W], NULL};
-    opf_value_id       inputs[3]    = {infer->node->inputs[X], infer->node->inputs[W], 0};
-    const bool         has_bias     = opf_infer_has(infer, B);
-    opf_node           node         = *infer->node;
-    opf_infer          conv         = *infer;
+    const opf_const *constants[3] = {NULL};
+    const opf_info  *in[3]        = {infer->in[X], infer->in[W], NULL};
+    opf_value_id     inputs[3]    = {infer->node->inputs[X], infer->node->inputs[W], 0};
+    const bool       has_bias     = opf_infer_has(infer, B);
+    opf_node         node         = *infer->node;
+    opf_infer        conv         = *infer;
     if (has_bias) {
         in[2]     = infer->in[B];
         inputs[2] = infer->node->inputs[B];
@@ -44,14 +44,15 @@ static opf_status check_steering(const opf_infer *infer, uint32_t i, int64_t cha
     for (int32_t k = 0; k < info->rank && fits; k++)
         fits = !opf_dims_clash(info->dims[k], k == 1 ? opf_dim_number(channels) : y->dims[k]);
     return fits ? OPF_OK
-                : opf_refuse_shapes(infer, X, i, error, "the latter must have %lld channels and the places of the output",
+                : opf_refuse_shapes(infer, X, i, error,
+                                    "the latter must have %lld channels and the places of the output",
                                     (long long)channels);
 }
 
 static opf_status infer_deform_conv(opf_infer *infer, opf_error *error)
 {
     const opf_info *x = infer->in[X], *w = infer->in[W];
-    const int64_t   groups = opf_node_int(infer->node, "offset_group", 1);
+    const int64_t   groups   = opf_node_int(infer->node, "offset_group", 1);
     int64_t         channels = groups;
     OPF_FAIL_IF(error, groups < 1, OPF_INVALID_MODEL, "offset_group is %lld, must be at least 1", (long long)groups);
     OPF_TRY(infer_conv(infer, error));
@@ -129,7 +130,7 @@ static void look(deform_job *job, const int64_t *index)
                 for (int32_t i = 0; i < w->rank; i++)
                     at[i] = (double)(index[i + 2] * w->stride[i] - w->pad_begin[i] + tap[i] * w->dilation[i]) +
                             opf_view_f64(steer, steer_at + (k * w->rank + i) * steer->strides[1]);
-                const int64_t base          = index[0] * x->strides[0] + c * x->strides[1];
+                const int64_t base           = index[0] * x->strides[0] + c * x->strides[1];
                 job->seen[c * job->taps + t] = factor * sample(x, base, w->rank, at);
             }
             for (int32_t i = w->rank - 1; i >= 0 && ++tap[i] == w->kernel[i]; i--)
@@ -144,7 +145,7 @@ static void run_places(deform_job *job)
     opf_view       *y        = &job->call->out[0];
     const bool      has_bias = job->call->n_in > B && bias->data != NULL;
     const int64_t   m_group = y->dims[1] / job->groups, k = x->dims[1] / job->groups * job->taps;
-    opf_view        places = *y;
+    opf_view        places  = *y;
     const opf_view *views[] = {&places};
     opf_walk        walk;
     places.dims[1] = 1;
@@ -173,8 +174,8 @@ static opf_status run_deform_conv(const opf_call *call, opf_error *error)
     for (int32_t i = 0; i < job.windows.rank; i++)
         job.taps *= job.windows.kernel[i];
     OPF_FAIL_IF(error,
-                !opf_mul_size((size_t)x->dims[1], (size_t)job.taps, &n_seen) || !opf_add_size(n_seen, n_weights, &bytes) ||
-                    !opf_mul_size(bytes, sizeof(double), &bytes),
+                !opf_mul_size((size_t)x->dims[1], (size_t)job.taps, &n_seen) ||
+                    !opf_add_size(n_seen, n_weights, &bytes) || !opf_mul_size(bytes, sizeof(double), &bytes),
                 OPF_LIMIT, "the windows are too large");
     job.weights = opf_heap_alloc(call->heap, bytes);
     OPF_OOM_IF(error, job.weights == NULL);
@@ -189,26 +190,25 @@ static opf_status run_deform_conv(const opf_call *call, opf_error *error)
 /* ---- signature ---- */
 
 static const opf_import_row rows[]  = {{22, opf_import_same, opf_lower_no_bfloat16}};
-static const opf_attr_def   attrs[] = {{.name = "dilations", .type = OPF_ATTR_INTS},
-                                       {.name = "group", .type = OPF_ATTR_INT, .i = 1},
-                                       {.name = "kernel_shape", .type = OPF_ATTR_INTS},
-                                       {.name = "offset_group", .type = OPF_ATTR_INT, .i = 1},
-                                       {.name = "pads", .type = OPF_ATTR_INTS},
-                                       {.name = "strides", .type = OPF_ATTR_INTS}};
+static const opf_attr_def   attrs[] = {
+      {.name = "dilations", .type = OPF_ATTR_INTS},    {.name = "group", .type = OPF_ATTR_INT, .i = 1},
+      {.name = "kernel_shape", .type = OPF_ATTR_INTS}, {.name = "offset_group", .type = OPF_ATTR_INT, .i = 1},
+      {.name = "pads", .type = OPF_ATTR_INTS},         {.name = "strides", .type = OPF_ATTR_INTS}};
 
-const opf_op opf_op_DeformConv = {
-    .name      = "DeformConv",
-    .domain    = "",
-    .since     = 19,
-    .traits    = OPF_CONTRACTION,
-    .inputs    = OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"W", 'T', OPF_TYPES_FLOAT, 0}, {"offset", 'T', OPF_TYPES_FLOAT, 0},
-                            {"B", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}, {"mask", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}),
-    .n_inputs  = 5,
-    .outputs   = OPF_PARAMS({"Y", 'T', OPF_TYPES_FLOAT, 0}),
-    .n_outputs = 1,
-    .attrs     = attrs,
-    .n_attrs   = OPF_COUNT(attrs),
-    .rows      = rows,
-    .n_rows    = OPF_COUNT(rows),
-    .infer     = infer_deform_conv,
-    .reference = run_deform_conv};
+const opf_op opf_op_DeformConv = {.name     = "DeformConv",
+                                  .domain   = "",
+                                  .since    = 19,
+                                  .traits   = OPF_CONTRACTION,
+                                  .inputs   = OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"W", 'T', OPF_TYPES_FLOAT, 0},
+                                                         {"offset", 'T', OPF_TYPES_FLOAT, 0},
+                                                         {"B", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
+                                                         {"mask", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}),
+                                  .n_inputs = 5,
+                                  .outputs  = OPF_PARAMS({"Y", 'T', OPF_TYPES_FLOAT, 0}),
+                                  .n_outputs = 1,
+                                  .attrs     = attrs,
+                                  .n_attrs   = OPF_COUNT(attrs),
+                                  .rows      = rows,
+                                  .n_rows    = OPF_COUNT(rows),
+                                  .infer     = infer_deform_conv,
+                                  .reference = run_deform_conv};

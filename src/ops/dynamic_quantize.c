@@ -43,14 +43,14 @@ static opf_status run_dynamic(const opf_call *call, opf_error *error)
     return OPF_OK;
 }
 
-const opf_op opf_op_DynamicQuantizeLinear = {
-    .name      = "DynamicQuantizeLinear",
-    .domain    = "",
-    .since     = 11,
-    .inputs    = OPF_PARAMS({"x", 0, OPF_TYPE_BIT(OPF_FLOAT), 0}),
-    .n_inputs  = 1,
-    .outputs   = OPF_PARAMS({"y", 0, OPF_TYPE_BIT(OPF_UINT8), 0}, {"y_scale", 0, OPF_TYPE_BIT(OPF_FLOAT), 0},
-                            {"y_zero_point", 0, OPF_TYPE_BIT(OPF_UINT8), 0}),
-    .n_outputs = 3,
-    .infer     = infer_dynamic,
-    .reference = run_dynamic};
+const opf_op opf_op_DynamicQuantizeLinear = {.name      = "DynamicQuantizeLinear",
+                                             .domain    = "",
+                                             .since     = 11,
+                                             .inputs    = OPF_PARAMS({"x", 0, OPF_TYPE_BIT(OPF_FLOAT), 0}),
+                                             .n_inputs  = 1,
+                                             .outputs   = OPF_PARAMS({"y", 0, OPF_TYPE_BIT(OPF_UINT8), 0},
+                                                                     {"y_scale", 0, OPF_TYPE_BIT(OPF_FLOAT), 0},
+                                                                     {"y_zero_point", 0, OPF_TYPE_BIT(OPF_UINT8), 0}),
+                                             .n_outputs = 3,
+                                             .infer     = infer_dynamic,
+                                             .reference = run_dynamic};

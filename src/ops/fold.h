@@ -6,8 +6,8 @@
 #include "ops/product.h"
 #include "ops/window.h"
 
-/* image[o] += columns[tap][place] wherever o = place*stride - pad_begin + tap*dilation lies in the image; taps and places
-   are numbered in row-major order. Numbers are doubles, or wrapping integers. */
+/* image[o] += columns[tap][place] wherever o = place*stride - pad_begin + tap*dilation lies in the image; taps and
+   places are numbered in row-major order. Numbers are doubles, or wrapping integers. */
 void opf_fold_columns(const opf_windows *windows, const int64_t *places, const opf_number *columns, bool is_float,
                       const int64_t *image_dims, opf_number *image);
 

@@ -27,8 +27,8 @@ static opf_status infer_group(opf_infer *infer, opf_error *error)
     const int64_t   groups = opf_node_int(infer->node, "num_groups", 0);
     OPF_FAIL_IF(error, groups < 1, OPF_INVALID_MODEL, "num_groups is %lld, must be at least 1", (long long)groups);
     if (x->rank > 1 && opf_dim_is_number(x->dims[1]) && x->dims[1].n % groups != 0)
-        return opf_refuse_shapes(infer, X, X, error, "%lld channels do not divide into %lld groups", (long long)x->dims[1].n,
-                                 (long long)groups);
+        return opf_refuse_shapes(infer, X, X, error, "%lld channels do not divide into %lld groups",
+                                 (long long)x->dims[1].n, (long long)groups);
     return infer_parameters(infer, error);
 }
 
@@ -61,8 +61,8 @@ static opf_view group_of(const opf_view *x, int64_t n, int64_t first, int64_t pe
 static void run_one(const opf_call *call, double epsilon, int64_t n, int64_t first, int64_t per_group)
 {
     const opf_view *scale = &call->in[SCALE], *bias = &call->in[BIAS];
-    const opf_view  x = group_of(&call->in[X], n, first, per_group);
-    opf_view        y = group_of(&call->out[0], n, first, per_group);
+    const opf_view  x       = group_of(&call->in[X], n, first, per_group);
+    opf_view        y       = group_of(&call->out[0], n, first, per_group);
     const opf_view *views[] = {&x, &y};
     const double    mean    = mean_of(&x, 0, false);
     const double    inverse = 1 / sqrt(mean_of(&x, mean, true) + epsilon);
@@ -114,14 +114,14 @@ static opf_status constant_ints(opf_graph *graph, const char *name, const int64_
 /* [G] becomes [G, 1], [G, C/G], [C]. */
 static opf_status repeat_parameter(opf_graph *graph, opf_node_id id, uint32_t input, int64_t times, opf_error *error)
 {
-    const int64_t      column[2] = {-1, 1}, wide[2] = {1, times}, flat[1] = {-1};
+    const int64_t column[2] = {-1, 1}, wide[2] = {1, times}, flat[1] = {-1};
     const struct {
         const opf_op  *op;
         const int64_t *shape;
         int64_t        n;
-    } steps[3] = {{&opf_op_Reshape, column, 2}, {&opf_op_Expand, wide, 2}, {&opf_op_Reshape, flat, 1}};
-    opf_value_id  at = opf_graph_node(graph, id)->inputs[input];
-    opf_node_id   nodes[3];
+    } steps[3]      = {{&opf_op_Reshape, column, 2}, {&opf_op_Expand, wide, 2}, {&opf_op_Reshape, flat, 1}};
+    opf_value_id at = opf_graph_node(graph, id)->inputs[input];
+    opf_node_id  nodes[3];
     for (unsigned i = 0; i < OPF_COUNT(steps); i++) {
         opf_value_id inputs_of[2] = {at, 0};
         OPF_TRY(constant_ints(graph, "repeat", steps[i].shape, steps[i].n, &inputs_of[1], error));
@@ -142,10 +142,11 @@ static opf_status lift_21(opf_graph *graph, opf_node_id id, int32_t opset, opf_e
         return OPF_OK; /* refused later, by what is missing */
     const opf_info *x     = &opf_graph_value(graph, node->inputs[X])->info;
     const bool      known = x->rank > 1 && opf_dim_is_number(x->dims[1]);
-    OPF_FAIL_IF(error, !known, OPF_UNSUPPORTED, "%s (GroupNormalization): the number of channels is not known", node->name);
+    OPF_FAIL_IF(error, !known, OPF_UNSUPPORTED, "%s (GroupNormalization): the number of channels is not known",
+                node->name);
     OPF_FAIL_IF(error, x->dims[1].n % groups != 0, OPF_INVALID_MODEL,
-                "%s (GroupNormalization): %lld channels do not divide into %lld groups", node->name, (long long)x->dims[1].n,
-                (long long)groups);
+                "%s (GroupNormalization): %lld channels do not divide into %lld groups", node->name,
+                (long long)x->dims[1].n, (long long)groups);
     const int64_t times = x->dims[1].n / groups;
     for (uint32_t input = SCALE; input <= BIAS && times > 1; input++)
         OPF_TRY(repeat_parameter(graph, id, input, times, error));
@@ -207,9 +208,8 @@ static opf_status lower_21(opf_graph *graph, opf_node_id id, int32_t opset, opf_
 static const opf_import_row instance_rows[] = {{22, opf_import_same, opf_lower_no_bfloat16}};
 static const opf_import_row group_rows[]    = {{21, lift_21, lower_21}};
 
-static const opf_param inputs[]  = {{"X", 'T', OPF_TYPES_FLOAT, 0},
-                                    {"scale", 'T', OPF_TYPES_FLOAT, 0},
-                                    {"bias", 'T', OPF_TYPES_FLOAT, 0}};
+static const opf_param inputs[] = {
+    {"X", 'T', OPF_TYPES_FLOAT, 0}, {"scale", 'T', OPF_TYPES_FLOAT, 0}, {"bias", 'T', OPF_TYPES_FLOAT, 0}};
 static const opf_param outputs[] = {{"Y", 'T', OPF_TYPES_FLOAT, 0}};
 
 static const opf_attr_def group_attrs[]    = {{.name = "epsilon", .type = OPF_ATTR_FLOAT, .f = 1e-5f},

@@ -17,12 +17,13 @@ static opf_status infer_lrn(opf_infer *infer, opf_error *error)
 
 static opf_status run_lrn(const opf_call *call, opf_error *error)
 {
-    const opf_view *x     = &call->in[0];
-    opf_view       *y     = &call->out[0];
-    const int64_t   size  = opf_call_int(call, "size", 1);
-    const double    alpha = (double)opf_call_float(call, "alpha", 1e-4f), beta = (double)opf_call_float(call, "beta", 0.75f);
-    const double    bias    = (double)opf_call_float(call, "bias", 1);
-    const int64_t   before  = (size - 1) / 2, after = size - 1 - before;
+    const opf_view *x      = &call->in[0];
+    opf_view       *y      = &call->out[0];
+    const int64_t   size   = opf_call_int(call, "size", 1);
+    const double    alpha  = (double)opf_call_float(call, "alpha", 1e-4f),
+                 beta      = (double)opf_call_float(call, "beta", 0.75f);
+    const double    bias   = (double)opf_call_float(call, "bias", 1);
+    const int64_t   before = (size - 1) / 2, after = size - 1 - before;
     const opf_view *views[] = {x, y};
     opf_walk        walk;
     (void)error;
@@ -34,7 +35,8 @@ static opf_status run_lrn(const opf_call *call, opf_error *error)
             const double value = opf_view_f64(x, walk.offset[0] + (i - c) * x->strides[1]);
             sum += value * value;
         }
-        opf_view_put_f64(y, walk.offset[1], opf_view_f64(x, walk.offset[0]) / pow(bias + alpha / (double)size * sum, beta));
+        opf_view_put_f64(y, walk.offset[1],
+                         opf_view_f64(x, walk.offset[0]) / pow(bias + alpha / (double)size * sum, beta));
     }
     return OPF_OK;
 }

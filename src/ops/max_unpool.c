@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MaxUnpool: values go back to where MaxPool found them. Indices count in the image that kernel, strides and pads imply;
-   output_shape places that image at the corner of a larger one. */
+/* MaxUnpool: values go back to where MaxPool found them. Indices count in the image that kernel, strides and pads
+   imply; output_shape places that image at the corner of a larger one. */
 #include "ops/check.h"
 #include "ops/elementwise.h"
 #include "ops/lift.h"
@@ -41,7 +41,8 @@ static opf_status infer_max_unpool(opf_infer *infer, opf_error *error)
     }
     if (!opf_infer_numbers(infer, OUTPUT_SHAPE, shape, OPF_MAX_RANK, &n))
         return opf_infer_unknown_dims(infer, 0, x->rank, error);
-    OPF_FAIL_IF(error, n != x->rank, OPF_INVALID_INPUT, "output_shape has %d numbers, must have %d", (int)n, (int)x->rank);
+    OPF_FAIL_IF(error, n != x->rank, OPF_INVALID_INPUT, "output_shape has %d numbers, must have %d", (int)n,
+                (int)x->rank);
     for (int32_t i = 0; i < n; i++)
         dims[i] = opf_dim_number(shape[i]);
     return opf_infer_set(infer, 0, n, dims, error);
@@ -89,8 +90,8 @@ static opf_status run_max_unpool(const opf_call *call, opf_error *error)
     OPF_TRY(image_of(call, image, error));
     for (opf_walk_init(&walk, x->rank, x->dims, 2, views); walk.left > 0; opf_walk_next(&walk)) {
         const int64_t flat = opf_view_i64(indices, walk.offset[1]);
-        OPF_FAIL_IF(error, !find_offset(y, image, flat, &offset), OPF_INVALID_INPUT, "index %lld lies outside the output",
-                    (long long)flat);
+        OPF_FAIL_IF(error, !find_offset(y, image, flat, &offset), OPF_INVALID_INPUT,
+                    "index %lld lies outside the output", (long long)flat);
     }
     for (opf_walk_init(&walk, y->rank, y->dims, 1, &zero); walk.left > 0; opf_walk_next(&walk))
         opf_view_put_f64(y, walk.offset[0], 0);
@@ -105,18 +106,18 @@ static const opf_attr_def   attrs[] = {{.name = "kernel_shape", .type = OPF_ATTR
                                        {.name = "pads", .type = OPF_ATTR_INTS},
                                        {.name = "strides", .type = OPF_ATTR_INTS}};
 
-const opf_op opf_op_MaxUnpool = {
-    .name      = "MaxUnpool",
-    .domain    = "",
-    .since     = 9,
-    .inputs    = OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"I", 0, OPF_TYPE_BIT(OPF_INT64), 0},
-                            {"output_shape", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}),
-    .n_inputs  = 3,
-    .outputs   = OPF_PARAMS({"output", 'T', OPF_TYPES_FLOAT, 0}),
-    .n_outputs = 1,
-    .attrs     = attrs,
-    .n_attrs   = OPF_COUNT(attrs),
-    .rows      = rows,
-    .n_rows    = OPF_COUNT(rows),
-    .infer     = infer_max_unpool,
-    .reference = run_max_unpool};
+const opf_op opf_op_MaxUnpool = {.name   = "MaxUnpool",
+                                 .domain = "",
+                                 .since  = 9,
+                                 .inputs =
+                                     OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"I", 0, OPF_TYPE_BIT(OPF_INT64), 0},
+                                                {"output_shape", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}),
+                                 .n_inputs  = 3,
+                                 .outputs   = OPF_PARAMS({"output", 'T', OPF_TYPES_FLOAT, 0}),
+                                 .n_outputs = 1,
+                                 .attrs     = attrs,
+                                 .n_attrs   = OPF_COUNT(attrs),
+                                 .rows      = rows,
+                                 .n_rows    = OPF_COUNT(rows),
+                                 .infer     = infer_max_unpool,
+                                 .reference = run_max_unpool};

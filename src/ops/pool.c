@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AveragePool, MaxPool, LpPool, GlobalAveragePool, GlobalMaxPool, GlobalLpPool. The reference kernels see each window as a strided view. */
+/* AveragePool, MaxPool, LpPool, GlobalAveragePool, GlobalMaxPool, GlobalLpPool. The reference kernels see each window as
+   a strided view. */
 #include "ops/infer.h"
 #include "ops/lift.h"
 #include "ops/reference.h"

@@ -15,7 +15,8 @@
 
 enum { X = 0, SCALE, ZERO };
 
-#define SHORT_INT  (OPF_TYPE_BIT(OPF_UINT8) | OPF_TYPE_BIT(OPF_INT8) | OPF_TYPE_BIT(OPF_UINT16) | OPF_TYPE_BIT(OPF_INT16))
+#define SHORT_INT                                                                                                      \
+    (OPF_TYPE_BIT(OPF_UINT8) | OPF_TYPE_BIT(OPF_INT8) | OPF_TYPE_BIT(OPF_UINT16) | OPF_TYPE_BIT(OPF_INT16))
 #define INT32      OPF_TYPE_BIT(OPF_INT32)
 #define POWERS     OPF_TYPE_BIT(OPF_FLOAT8E8M0)
 #define FLOATS     (OPF_TYPES_FLOAT & ~OPF_TYPE_BIT(OPF_DOUBLE))
@@ -62,8 +63,9 @@ static opf_status check_scale(const opf_infer *infer, opf_error *error)
     if (block > 0 && scale->rank == x->rank)
         return check_blocks(infer, axis, block, error);
     if (scale->rank != 1 || x->rank == 0)
-        return opf_refuse_shapes(infer, X, SCALE, error,
-                                 "the latter must be one number, a vector, or with block_size of the rank of the former");
+        return opf_refuse_shapes(
+            infer, X, SCALE, error,
+            "the latter must be one number, a vector, or with block_size of the rank of the former");
     return opf_check_vector(infer, SCALE, x->dims[axis], X, error);
 }
 
@@ -117,17 +119,21 @@ static int64_t grain_offset(const grain *g, const opf_walk *walk, int32_t view)
 
 static opf_status infer_quantize(opf_infer *infer, opf_error *error)
 {
-    const int64_t to = opf_node_int(infer->node, "output_dtype", 0), precision = opf_node_int(infer->node, "precision", 0);
-    opf_type     *type = &infer->out[0].type;
+    const int64_t to        = opf_node_int(infer->node, "output_dtype", 0),
+                  precision = opf_node_int(infer->node, "precision", 0);
+    opf_type *type          = &infer->out[0].type;
     OPF_FAIL_IF(error, to != 0 && (to < 0 || to >= OPF_TYPE_COUNT || !opf_types_have(QUANTIZED, (opf_type)to)),
                 OPF_UNSUPPORTED, "output_dtype %lld is not supported", (long long)to);
-    OPF_FAIL_IF(error, precision != 0 && (precision < 0 || precision >= OPF_TYPE_COUNT || !opf_types_have(FLOATS, (opf_type)precision)),
+    OPF_FAIL_IF(error,
+                precision != 0 &&
+                    (precision < 0 || precision >= OPF_TYPE_COUNT || !opf_types_have(FLOATS, (opf_type)precision)),
                 OPF_UNSUPPORTED, "precision %lld is not supported, must be a float type", (long long)precision);
     if (!opf_infer_has(infer, ZERO))
         *type = to != 0 ? (opf_type)to : OPF_UINT8;
     else if (to != 0)
         OPF_FAIL_IF(error, *type != OPF_TYPE_NONE && *type != (opf_type)to, OPF_INVALID_MODEL,
-                    "output_dtype is %s, but y_zero_point has type %s", opf_type_name((opf_type)to), opf_type_name(*type));
+                    "output_dtype is %s, but y_zero_point has type %s", opf_type_name((opf_type)to),
+                    opf_type_name(*type));
     OPF_TRY(check_scale(infer, error));
     OPF_TRY(check_zero(infer, error));
     return opf_infer_same(infer, 0, X, error);
@@ -143,7 +149,7 @@ static double rounded_to(opf_type type, double x)
 void opf_view_put_quantized(opf_view *y, int64_t offset, double quotient, double zero, bool saturate)
 {
     if (opf_types_have(OPF_TYPES_FLOAT8, y->type)) {
-        const double x = zero == 0 ? quotient : quotient + zero;
+        const double x                     = zero == 0 ? quotient : quotient + zero;
         ((unsigned char *)y->data)[offset] = (unsigned char)opf_double_to_narrow(y->type, x, saturate);
         return;
     }
@@ -152,14 +158,16 @@ void opf_view_put_quantized(opf_view *y, int64_t offset, double quotient, double
         return;
     }
     const bool   is_signed = opf_types_have(OPF_TYPES_ANY_SINT, y->type);
-    const double high = ldexp(1, (int)opf_type_bits(y->type) - (is_signed ? 1 : 0)) - 1, low = is_signed ? -high - 1 : 0;
-    const double level = isnan(quotient) ? zero : nearbyint(quotient) + zero;
+    const double high      = ldexp(1, (int)opf_type_bits(y->type) - (is_signed ? 1 : 0)) - 1,
+                 low       = is_signed ? -high - 1 : 0;
+    const double level     = isnan(quotient) ? zero : nearbyint(quotient) + zero;
     opf_view_put_i64(y, offset, (int64_t)(level < low ? low : level > high ? high : level));
 }
 
 double opf_view_number(const opf_view *view, int64_t offset)
 {
-    return opf_types_have(OPF_TYPES_ANY_FLOAT, view->type) ? opf_view_f64(view, offset) : (double)opf_view_i64(view, offset);
+    return opf_types_have(OPF_TYPES_ANY_FLOAT, view->type) ? opf_view_f64(view, offset)
+                                                           : (double)opf_view_i64(view, offset);
 }
 
 static opf_status run_quantize(const opf_call *call, opf_error *error)
@@ -178,7 +186,7 @@ static opf_status run_quantize(const opf_call *call, opf_error *error)
         OPF_TRY(open_grain(call, ZERO, &zero, error));
     const opf_view *views[] = {x, &scale.view, &zero.view, y};
     for (opf_walk_init(&walk, x->rank, x->dims, 4, views); walk.left > 0; opf_walk_next(&walk)) {
-        const double divisor  = opf_view_number(&scale.view, grain_offset(&scale, &walk, 1));
+        const double divisor = opf_view_number(&scale.view, grain_offset(&scale, &walk, 1));
         /* Rounded to the type of the division first, as other implementations divide: ties depend on it. */
         const double quotient = rounded_to(division, opf_view_number(x, walk.offset[0]) / divisor);
         const double origin   = has_zero ? opf_view_number(&zero.view, grain_offset(&zero, &walk, 2)) : 0;
@@ -193,8 +201,8 @@ static opf_status infer_dequantize(opf_infer *infer, opf_error *error)
 {
     const int64_t  to    = opf_node_int(infer->node, "output_dtype", 0);
     const opf_type scale = infer->in[SCALE]->type;
-    OPF_FAIL_IF(error, to != 0 && (to < 0 || to >= OPF_TYPE_COUNT || !opf_types_have(FLOATS, (opf_type)to)), OPF_UNSUPPORTED,
-                "output_dtype %lld is not supported, must be a float type", (long long)to);
+    OPF_FAIL_IF(error, to != 0 && (to < 0 || to >= OPF_TYPE_COUNT || !opf_types_have(FLOATS, (opf_type)to)),
+                OPF_UNSUPPORTED, "output_dtype %lld is not supported, must be a float type", (long long)to);
     infer->out[0].type = to != 0 ? (opf_type)to : scale == OPF_FLOAT8E8M0 ? OPF_FLOAT : scale;
     OPF_TRY(check_scale(infer, error));
     OPF_TRY(check_zero(infer, error));
@@ -215,7 +223,8 @@ static opf_status run_dequantize(const opf_call *call, opf_error *error)
     for (opf_walk_init(&walk, x->rank, x->dims, 4, views); walk.left > 0; opf_walk_next(&walk)) {
         const double level  = opf_view_number(x, walk.offset[0]);
         const double origin = has_zero ? opf_view_number(&zero.view, grain_offset(&zero, &walk, 2)) : 0;
-        opf_view_put_f64(y, walk.offset[3], (level - origin) * opf_view_number(&scale.view, grain_offset(&scale, &walk, 1)));
+        opf_view_put_f64(y, walk.offset[3],
+                         (level - origin) * opf_view_number(&scale.view, grain_offset(&scale, &walk, 1)));
     }
     return OPF_OK;
 }
@@ -278,7 +287,8 @@ static opf_status lower_quantize(opf_graph *graph, opf_node_id id, int32_t opset
         OPF_TRY(opf_lower_attr(graph, id, "precision", opset >= 19 ? (int64_t)s : OPF_FLOAT, error));
     }
     if (opset < 21)
-        OPF_TRY(lower_output_type(graph, id, has_z ? opf_graph_value(graph, node->inputs[ZERO])->info.type : OPF_UINT8, error));
+        OPF_TRY(lower_output_type(graph, id, has_z ? opf_graph_value(graph, node->inputs[ZERO])->info.type : OPF_UINT8,
+                                  error));
     return opset < 19 ? opf_drop_attr(graph, id, "saturate") : OPF_OK;
 }
 
@@ -290,8 +300,13 @@ static opf_status lower_dequantize(opf_graph *graph, opf_node_id id, int32_t ops
 }
 
 #define EVERY_ROW(lower)                                                                                               \
-    {{13, opf_import_same, lower}, {19, opf_import_same, lower}, {21, opf_import_same, lower},                         \
-     {23, opf_import_same, lower}, {24, opf_import_same, lower}, {25, opf_import_same, lower}}
+    {                                                                                                                  \
+        {13, opf_import_same, lower}, {19, opf_import_same, lower}, {21, opf_import_same, lower},                      \
+            {23, opf_import_same, lower}, {24, opf_import_same, lower},                                                \
+        {                                                                                                              \
+            25, opf_import_same, lower                                                                                 \
+        }                                                                                                              \
+    }
 static const opf_import_row quantize_rows[]   = EVERY_ROW(lower_quantize);
 static const opf_import_row dequantize_rows[] = EVERY_ROW(lower_dequantize);
 
@@ -306,36 +321,36 @@ static const opf_attr_def dequantize_attrs[] = {{.name = "axis", .type = OPF_ATT
                                                 {.name = "block_size", .type = OPF_ATTR_INT},
                                                 {.name = "output_dtype", .type = OPF_ATTR_INT}};
 
-const opf_op opf_op_QuantizeLinear = {
-    .name      = "QuantizeLinear",
-    .domain    = "",
-    .since     = 10,
-    .inputs    = OPF_PARAMS({"x", 0, FLOATS | INT32, 0}, {"y_scale", 0, FLOATS | INT32 | POWERS, 0},
-                            {"y_zero_point", 'Q', QUANTIZED, OPF_OPTIONAL}),
-    .n_inputs  = 3,
-    .outputs   = OPF_PARAMS({"y", 'Q', QUANTIZED, 0}),
-    .n_outputs = 1,
-    .attrs     = quantize_attrs,
-    .n_attrs   = OPF_COUNT(quantize_attrs),
-    .rows      = quantize_rows,
-    .n_rows    = OPF_COUNT(quantize_rows),
-    .infer     = infer_quantize,
-    .reference = run_quantize,
-    .notes     = "no 6-bit floats"};
+const opf_op opf_op_QuantizeLinear = {.name      = "QuantizeLinear",
+                                      .domain    = "",
+                                      .since     = 10,
+                                      .inputs    = OPF_PARAMS({"x", 0, FLOATS | INT32, 0},
+                                                              {"y_scale", 0, FLOATS | INT32 | POWERS, 0},
+                                                              {"y_zero_point", 'Q', QUANTIZED, OPF_OPTIONAL}),
+                                      .n_inputs  = 3,
+                                      .outputs   = OPF_PARAMS({"y", 'Q', QUANTIZED, 0}),
+                                      .n_outputs = 1,
+                                      .attrs     = quantize_attrs,
+                                      .n_attrs   = OPF_COUNT(quantize_attrs),
+                                      .rows      = quantize_rows,
+                                      .n_rows    = OPF_COUNT(quantize_rows),
+                                      .infer     = infer_quantize,
+                                      .reference = run_quantize,
+                                      .notes     = "no 6-bit floats"};
 
-const opf_op opf_op_DequantizeLinear = {
-    .name      = "DequantizeLinear",
-    .domain    = "",
-    .since     = 10,
-    .inputs    = OPF_PARAMS({"x", 'Q', QUANTIZED | INT32, 0}, {"x_scale", 0, FLOATS | POWERS, 0},
-                            {"x_zero_point", 'Q', QUANTIZED | INT32, OPF_OPTIONAL}),
-    .n_inputs  = 3,
-    .outputs   = OPF_PARAMS({"y", 0, FLOATS, 0}),
-    .n_outputs = 1,
-    .attrs     = dequantize_attrs,
-    .n_attrs   = OPF_COUNT(dequantize_attrs),
-    .rows      = dequantize_rows,
-    .n_rows    = OPF_COUNT(dequantize_rows),
-    .infer     = infer_dequantize,
-    .reference = run_dequantize,
-    .notes     = "no 6-bit floats"};
+const opf_op opf_op_DequantizeLinear = {.name      = "DequantizeLinear",
+                                        .domain    = "",
+                                        .since     = 10,
+                                        .inputs    = OPF_PARAMS({"x", 'Q', QUANTIZED | INT32, 0},
+                                                                {"x_scale", 0, FLOATS | POWERS, 0},
+                                                                {"x_zero_point", 'Q', QUANTIZED | INT32, OPF_OPTIONAL}),
+                                        .n_inputs  = 3,
+                                        .outputs   = OPF_PARAMS({"y", 0, FLOATS, 0}),
+                                        .n_outputs = 1,
+                                        .attrs     = dequantize_attrs,
+                                        .n_attrs   = OPF_COUNT(dequantize_attrs),
+                                        .rows      = dequantize_rows,
+                                        .n_rows    = OPF_COUNT(dequantize_rows),
+                                        .infer     = infer_dequantize,
+                                        .reference = run_dequantize,
+                                        .notes     = "no 6-bit floats"};

@@ -25,12 +25,12 @@ static const roles qlinear_matmul = {&opf_op_MatMul, 0, 1, 2, 3, 4, 5, NONE, 6, 
 
 static opf_status infer_plain(opf_infer *infer, const roles *r, opf_error *error)
 {
-    const uint32_t          role[3]      = {r->a, r->b, r->bias};
-    const opf_const        *constants[3] = {NULL};
-    const opf_info         *in[3];
-    opf_value_id            inputs[3];
-    opf_node                node = *infer->node;
-    uint32_t                n    = 0;
+    const uint32_t   role[3]      = {r->a, r->b, r->bias};
+    const opf_const *constants[3] = {NULL};
+    const opf_info  *in[3];
+    opf_value_id     inputs[3];
+    opf_node         node = *infer->node;
+    uint32_t         n    = 0;
     for (; n < 3 && opf_infer_has(infer, role[n]); n++) {
         in[n]     = infer->in[role[n]];
         inputs[n] = infer->node->inputs[role[n]];
@@ -46,7 +46,8 @@ static opf_status infer_plain(opf_infer *infer, const roles *r, opf_error *error
 }
 
 /* Input i is one number, or a vector along `axis` of input `of`, or (for MatMul) broadcasts to it. */
-static opf_status check_grain(const opf_infer *infer, uint32_t i, uint32_t of, int32_t axis, bool is_matmul, opf_error *error)
+static opf_status check_grain(const opf_infer *infer, uint32_t i, uint32_t of, int32_t axis, bool is_matmul,
+                              opf_error *error)
 {
     if (i == NONE || !opf_infer_has(infer, i) || infer->in[i]->rank <= 0 || infer->in[of]->rank < 0)
         return OPF_OK;
@@ -64,7 +65,7 @@ static opf_status check_grain(const opf_infer *infer, uint32_t i, uint32_t of, i
 
 static opf_status infer_product(opf_infer *infer, const roles *r, opf_error *error)
 {
-    const bool is_matmul = r->plain == &opf_op_MatMul;
+    const bool    is_matmul = r->plain == &opf_op_MatMul;
     const int32_t a_rank = infer->in[r->a]->rank, b_rank = infer->in[r->b]->rank;
     /* Rows of a and columns of b; with vectors the result has no axis for them. */
     const bool    has_both = is_matmul && a_rank > 1 && b_rank > 1;
@@ -75,7 +76,8 @@ static opf_status infer_product(opf_infer *infer, const roles *r, opf_error *err
     OPF_TRY(check_grain(infer, r->b_scale, r->b, columns, is_matmul, error));
     OPF_TRY(infer_plain(infer, r, error));
     for (uint32_t i = r->y_scale; i != NONE && i <= r->y_zero; i++)
-        if (infer->in[i]->rank > 1 || (infer->in[i]->rank == 1 && opf_dims_clash(infer->in[i]->dims[0], opf_dim_number(1))))
+        if (infer->in[i]->rank > 1 ||
+            (infer->in[i]->rank == 1 && opf_dims_clash(infer->in[i]->dims[0], opf_dim_number(1))))
             return opf_refuse_shapes(infer, i, i, error, "must be one number");
     return OPF_OK;
 }
@@ -93,7 +95,8 @@ static opf_status open_dense(const opf_call *call, const opf_view *like, dense *
     d->view.type = OPF_DOUBLE;
     d->view.data = NULL;
     opf_view_set_dense(&d->view);
-    OPF_FAIL_IF(error, !opf_type_bytes(OPF_DOUBLE, opf_view_count(like), &d->bytes), OPF_LIMIT, "a tensor is too large");
+    OPF_FAIL_IF(error, !opf_type_bytes(OPF_DOUBLE, opf_view_count(like), &d->bytes), OPF_LIMIT,
+                "a tensor is too large");
     d->view.data = opf_heap_alloc(call->heap, d->bytes);
     OPF_OOM_IF(error, d->view.data == NULL);
     return OPF_OK;
@@ -120,7 +123,8 @@ static opf_view spread(const opf_call *call, uint32_t i, const double *absent, c
     return opf_view_broadcast(&grain, target->rank, target->dims);
 }
 
-static opf_status open_centred(const opf_call *call, uint32_t i, uint32_t zero, int32_t axis, dense *d, opf_error *error)
+static opf_status open_centred(const opf_call *call, uint32_t i, uint32_t zero, int32_t axis, dense *d,
+                               opf_error *error)
 {
     static const double none = 0;
     const opf_view     *x    = &call->in[i];
@@ -129,7 +133,8 @@ static opf_status open_centred(const opf_call *call, uint32_t i, uint32_t zero, 
     const opf_view *views[] = {x, &origin, &d->view};
     opf_walk        walk;
     for (opf_walk_init(&walk, x->rank, x->dims, 3, views); walk.left > 0; opf_walk_next(&walk))
-        opf_view_put_f64(&d->view, walk.offset[2], opf_view_number(x, walk.offset[0]) - opf_view_number(&origin, walk.offset[1]));
+        opf_view_put_f64(&d->view, walk.offset[2],
+                         opf_view_number(x, walk.offset[0]) - opf_view_number(&origin, walk.offset[1]));
     return OPF_OK;
 }
 
@@ -213,7 +218,8 @@ static opf_status lower_matmul(opf_graph *graph, opf_node_id id, int32_t opset, 
     for (uint32_t i = 0; i < node->n_own_inputs; i++) {
         const opf_type type = opf_graph_value(graph, node->inputs[i])->info.type;
         OPF_FAIL_IF(error, type != OPF_TYPE_NONE && !opf_types_have(known, type), OPF_UNSUPPORTED,
-                    "%s (%s): type %s needs an opset above %d", node->name, node->op_type, opf_type_name(type), (int)opset);
+                    "%s (%s): type %s needs an opset above %d", node->name, node->op_type, opf_type_name(type),
+                    (int)opset);
     }
     return OPF_OK;
 }
@@ -242,10 +248,10 @@ static const opf_param qlinear_conv_in[]   = {{"x", 'A', BYTES, 0},
                                               {"y_scale", 'S', OPF_TYPE_BIT(OPF_FLOAT), 0},
                                               {"y_zero_point", 'Y', BYTES, 0},
                                               {"B", 0, OPF_TYPE_BIT(OPF_INT32), OPF_OPTIONAL}};
-static const opf_param qlinear_matmul_in[] = {{"a", 'A', NARROW, 0},       {"a_scale", 'S', SCALES, 0},
-                                              {"a_zero_point", 'A', NARROW, 0}, {"b", 'B', NARROW, 0},
-                                              {"b_scale", 'S', SCALES, 0}, {"b_zero_point", 'B', NARROW, 0},
-                                              {"y_scale", 'S', SCALES, 0}, {"y_zero_point", 'Y', NARROW, 0}};
+static const opf_param qlinear_matmul_in[] = {
+    {"a", 'A', NARROW, 0},       {"a_scale", 'S', SCALES, 0},     {"a_zero_point", 'A', NARROW, 0},
+    {"b", 'B', NARROW, 0},       {"b_scale", 'S', SCALES, 0},     {"b_zero_point", 'B', NARROW, 0},
+    {"y_scale", 'S', SCALES, 0}, {"y_zero_point", 'Y', NARROW, 0}};
 static const opf_param integer_out[]        = {{"y", 0, OPF_TYPE_BIT(OPF_INT32), 0}};
 static const opf_param qlinear_conv_out[]   = {{"y", 'Y', BYTES, 0}};
 static const opf_param qlinear_matmul_out[] = {{"y", 'Y', NARROW, 0}};
@@ -274,6 +280,7 @@ static const opf_attr_def conv_attrs[] = {{.name = "auto_pad", .type = OPF_ATTR_
                                      .reference = run_##functions}
 DEFINE_PRODUCT(ConvInteger, conv_integer, conv_integer_in, integer_out, conv_attrs, OPF_COUNT(conv_attrs), NULL, 0);
 DEFINE_PRODUCT(MatMulInteger, matmul_integer, matmul_integer_in, integer_out, NULL, 0, NULL, 0);
-DEFINE_PRODUCT(QLinearConv, qlinear_conv, qlinear_conv_in, qlinear_conv_out, conv_attrs, OPF_COUNT(conv_attrs), NULL, 0);
+DEFINE_PRODUCT(QLinearConv, qlinear_conv, qlinear_conv_in, qlinear_conv_out, conv_attrs, OPF_COUNT(conv_attrs), NULL,
+               0);
 DEFINE_PRODUCT(QLinearMatMul, qlinear_matmul, qlinear_matmul_in, qlinear_matmul_out, NULL, 0, matmul_rows,
                OPF_COUNT(matmul_rows));

@@ -41,7 +41,9 @@ static opf_status check_shape(const opf_infer *infer, uint32_t i, const opf_dim 
         fits = !opf_dims_clash(infer->in[i]->dims[k], wanted[k]);
     if (fits)
         return OPF_OK;
-    opf_info    info = {.type = infer->in[i]->type, .rank = rank, .dims = opf_arena_copy(infer->arena, wanted, (size_t)rank * sizeof *wanted)};
+    opf_info    info = {.type = infer->in[i]->type,
+                        .rank = rank,
+                        .dims = opf_arena_copy(infer->arena, wanted, (size_t)rank * sizeof *wanted)};
     const char *text = info.dims != NULL ? opf_info_string(&info, infer->dims, infer->arena) : NULL;
     OPF_OOM_IF(error, text == NULL);
     return opf_refuse_shapes(infer, i, i, error, "must be %s", text);
@@ -73,11 +75,12 @@ opf_status opf_recurrent_infer(opf_infer *infer, const opf_recurrence *recurrenc
     for (uint32_t i = X; i <= R; i++)
         if (infer->in[i]->rank >= 0 && infer->in[i]->rank != 3)
             return opf_refuse_shapes(infer, i, i, error, "must have rank 3");
-    const opf_dim ways = opf_dim_number(directions), steps = dim_of(infer, X, layout ? 1 : 0), batch = dim_of(infer, X, layout ? 0 : 1);
+    const opf_dim ways = opf_dim_number(directions), steps = dim_of(infer, X, layout ? 1 : 0),
+                  batch  = dim_of(infer, X, layout ? 0 : 1);
     const opf_dim inputs = dim_of(infer, X, 2), hidden = given != NULL ? opf_dim_number(given->i) : dim_of(infer, R, 2);
-    const opf_dim sums   = times(infer, hidden, recurrence->gates);
-    OPF_FAIL_IF(error, opf_dim_is_number(hidden) && hidden.n < 1, OPF_INVALID_MODEL, "hidden_size is %lld, must be at least 1",
-                (long long)hidden.n);
+    const opf_dim sums = times(infer, hidden, recurrence->gates);
+    OPF_FAIL_IF(error, opf_dim_is_number(hidden) && hidden.n < 1, OPF_INVALID_MODEL,
+                "hidden_size is %lld, must be at least 1", (long long)hidden.n);
     OPF_TRY(check_shape(infer, W, (const opf_dim[]){ways, sums, inputs}, 3, error));
     OPF_TRY(check_shape(infer, R, (const opf_dim[]){ways, sums, hidden}, 3, error));
     OPF_TRY(check_shape(infer, B, (const opf_dim[]){ways, times(infer, sums, 2)}, 2, error));
@@ -111,7 +114,8 @@ static void load_transposed(const opf_view *view, int64_t way, double *dst)
     const int64_t rows = view->dims[1], cols = view->dims[2];
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++)
-            dst[c * rows + r] = opf_view_f64(view, way * view->strides[0] + r * view->strides[1] + c * view->strides[2]);
+            dst[c * rows + r] =
+                opf_view_f64(view, way * view->strides[0] + r * view->strides[1] + c * view->strides[2]);
 }
 
 /* n elements of row `way` from `first` on; zeros when the input is absent. */
@@ -135,8 +139,8 @@ static void load_weights(const opf_call *call, int64_t way, opf_cell *cell)
     load_row(call, P, way, 0, 3 * cell->hidden, cell->peephole);
 }
 
-void opf_cell_add(const opf_cell *cell, const double *matrix, const double *vector, int64_t n_vector, int64_t first, int64_t n,
-                  double *sum)
+void opf_cell_add(const opf_cell *cell, const double *matrix, const double *vector, int64_t n_vector, int64_t first,
+                  int64_t n, double *sum)
 {
     const int64_t row = cell->gates * cell->hidden;
     for (int64_t k = 0; k < n_vector; k++) {
@@ -210,8 +214,8 @@ static void run_sequence(sequence_job *job, int64_t way, bool backwards, int64_t
             job->recurrence->step(cell);
         }
         if (wants(call, Y)) /* zeros behind the end */
-            store_vector(&call->out[Y], step_offset(job, &call->out[Y], t, way, b), call->out[Y].strides[3], cell->hidden,
-                         i < length ? cell->h : NULL);
+            store_vector(&call->out[Y], step_offset(job, &call->out[Y], t, way, b), call->out[Y].strides[3],
+                         cell->hidden, i < length ? cell->h : NULL);
     }
     for (uint32_t o = Y_H; o <= Y_C; o++)
         if (wants(call, o))
@@ -222,11 +226,13 @@ static void run_sequence(sequence_job *job, int64_t way, bool backwards, int64_t
 /* Parts of one block of doubles: counts[i] of them go to *parts[i]. */
 static opf_status open_cell(const opf_call *call, opf_cell *cell, double **block, size_t *bytes, opf_error *error)
 {
-    const size_t  hidden = (size_t)cell->hidden, inputs = (size_t)cell->inputs;
-    size_t        sums = 0, w = 0, r = 0, total = 0;
-    bool          fits    = opf_mul_size((size_t)cell->gates, hidden, &sums) && opf_mul_size(sums, inputs, &w) && opf_mul_size(sums, hidden, &r);
-    double      **parts[] = {&cell->w, &cell->r, &cell->w_bias, &cell->r_bias, &cell->sum, &cell->peephole, &cell->x, &cell->h, &cell->c, &cell->scratch};
-    const size_t  counts[] = {w, r, sums, sums, sums, 3 * hidden, inputs, hidden, hidden, 2 * hidden};
+    const size_t hidden = (size_t)cell->hidden, inputs = (size_t)cell->inputs;
+    size_t       sums = 0, w = 0, r = 0, total = 0;
+    bool         fits = opf_mul_size((size_t)cell->gates, hidden, &sums) && opf_mul_size(sums, inputs, &w) &&
+                opf_mul_size(sums, hidden, &r);
+    double     **parts[]  = {&cell->w,        &cell->r, &cell->w_bias, &cell->r_bias, &cell->sum,
+                             &cell->peephole, &cell->x, &cell->h,      &cell->c,      &cell->scratch};
+    const size_t counts[] = {w, r, sums, sums, sums, 3 * hidden, inputs, hidden, hidden, 2 * hidden};
     for (unsigned i = 0; i < OPF_COUNT(parts); i++)
         fits = fits && opf_add_size(total, counts[i], &total);
     OPF_FAIL_IF(error, !fits || !opf_mul_size(total, sizeof(double), bytes), OPF_LIMIT, "the weights are too large");

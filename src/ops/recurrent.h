@@ -28,17 +28,17 @@ typedef struct opf_cell {
     double         clip; /* infinity: none */
     opf_activation f[OPF_CELL_FUNCTIONS];
     bool           linear_before_reset, input_forget;
-    double        *w, *r;          /* [inputs][gates*hidden], [hidden][gates*hidden] */
+    double        *w, *r;           /* [inputs][gates*hidden], [hidden][gates*hidden] */
     double        *w_bias, *r_bias; /* [gates*hidden] */
-    double        *peephole;       /* [3*hidden], LSTM's */
-    double        *x, *h, *c;      /* the step's input, the states */
-    double        *sum;            /* [gates*hidden]: w x + w_bias */
-    double        *scratch;        /* [2*hidden] */
+    double        *peephole;        /* [3*hidden], LSTM's */
+    double        *x, *h, *c;       /* the step's input, the states */
+    double        *sum;             /* [gates*hidden]: w x + w_bias */
+    double        *scratch;         /* [2*hidden] */
 } opf_cell;
 
 /* sum[j] += scale * matrix[k][first + j] * vector[k], j < n: some gates of w or r. */
-void opf_cell_add(const opf_cell *cell, const double *matrix, const double *vector, int64_t n_vector, int64_t first, int64_t n,
-                  double *sum);
+void opf_cell_add(const opf_cell *cell, const double *matrix, const double *vector, int64_t n_vector, int64_t first,
+                  int64_t n, double *sum);
 static inline double opf_cell_clip(const opf_cell *cell, double x)
 {
     return x > cell->clip ? cell->clip : x < -cell->clip ? -cell->clip : x;
@@ -46,10 +46,10 @@ static inline double opf_cell_clip(const opf_cell *cell, double x)
 
 /* What tells the operators apart. Inputs are X, W, R, B, sequence_lens, initial_h, and LSTM's initial_c, P. */
 typedef struct opf_recurrence {
-    int64_t            gates;
-    uint32_t           functions;                     /* activations of one direction */
-    const char        *defaults[OPF_CELL_FUNCTIONS]; /* their names */
-    void (*step)(opf_cell *cell);                     /* sums to new states; r h is still to be added */
+    int64_t     gates;
+    uint32_t    functions;                    /* activations of one direction */
+    const char *defaults[OPF_CELL_FUNCTIONS]; /* their names */
+    void (*step)(opf_cell *cell);             /* sums to new states; r h is still to be added */
 } opf_recurrence;
 
 opf_status opf_recurrent_infer(opf_infer *infer, const opf_recurrence *recurrence, opf_error *error);

@@ -89,13 +89,13 @@ static double next_of(const opf_attr *list, uint32_t *used, double otherwise)
     return (double)list->floats[(*used)++];
 }
 
-opf_status opf_activations_read(const opf_attr *attrs, uint32_t n_attrs, const opf_recurrence *recurrence, uint32_t directions,
-                                opf_activation *list, opf_error *error)
+opf_status opf_activations_read(const opf_attr *attrs, uint32_t n_attrs, const opf_recurrence *recurrence,
+                                uint32_t directions, opf_activation *list, opf_error *error)
 {
-    const opf_attr *names  = opf_attrs_find(attrs, n_attrs, "activations");
-    const opf_attr *alphas = opf_attrs_find(attrs, n_attrs, "activation_alpha");
-    const opf_attr *betas  = opf_attrs_find(attrs, n_attrs, "activation_beta");
-    const uint32_t  wanted = recurrence->functions * directions;
+    const opf_attr *names   = opf_attrs_find(attrs, n_attrs, "activations");
+    const opf_attr *alphas  = opf_attrs_find(attrs, n_attrs, "activation_alpha");
+    const opf_attr *betas   = opf_attrs_find(attrs, n_attrs, "activation_beta");
+    const uint32_t  wanted  = recurrence->functions * directions;
     uint32_t        n_alpha = 0, n_beta = 0;
     if (names != NULL && names->n == 0)
         names = NULL;

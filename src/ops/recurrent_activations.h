@@ -6,7 +6,7 @@
 
 /* The activations of all directions, in order, from attributes activations, activation_alpha and activation_beta. The
    lists of alphas and betas are used up by the activations that have one; what they lack are ONNX's defaults. */
-opf_status opf_activations_read(const opf_attr *attrs, uint32_t n_attrs, const opf_recurrence *recurrence, uint32_t directions,
-                                opf_activation *list, opf_error *error);
+opf_status opf_activations_read(const opf_attr *attrs, uint32_t n_attrs, const opf_recurrence *recurrence,
+                                uint32_t directions, opf_activation *list, opf_error *error);
 
 #endif

@@ -74,29 +74,32 @@ static void step_lstm(opf_cell *cell)
 
 static const opf_recurrence rnn  = {.gates = 1, .functions = 1, .defaults = {"Tanh"}, .step = step_rnn};
 static const opf_recurrence gru  = {.gates = 3, .functions = 2, .defaults = {"Sigmoid", "Tanh"}, .step = step_gru};
-static const opf_recurrence lstm = {.gates = 4, .functions = 3, .defaults = {"Sigmoid", "Tanh", "Tanh"}, .step = step_lstm};
+static const opf_recurrence lstm = {
+    .gates = 4, .functions = 3, .defaults = {"Sigmoid", "Tanh", "Tanh"}, .step = step_lstm};
 
 #define LENGTHS OPF_TYPE_BIT(OPF_INT32)
-#define INPUTS                                                                                                         \
-    {"X", 'T', OPF_TYPES_FLOAT, 0}, {"W", 'T', OPF_TYPES_FLOAT, 0}, {"R", 'T', OPF_TYPES_FLOAT, 0},                    \
-        {"B", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}, {"sequence_lens", 0, LENGTHS, OPF_OPTIONAL},                        \
-    {                                                                                                                  \
-        "initial_h", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL                                                                \
-    }
-static const opf_param inputs[]  = {INPUTS,
+static const opf_param inputs[]  = {{"X", 'T', OPF_TYPES_FLOAT, 0},
+                                    {"W", 'T', OPF_TYPES_FLOAT, 0},
+                                    {"R", 'T', OPF_TYPES_FLOAT, 0},
+                                    {"B", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
+                                    {"sequence_lens", 0, LENGTHS, OPF_OPTIONAL},
+                                    {"initial_h", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"initial_c", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"P", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}};
 static const opf_param outputs[] = {{"Y", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"Y_h", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"Y_c", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL}};
 
+/* clang-format off */
 #define COMMON_ATTRS                                                                                                   \
-    {.name = "activation_alpha", .type = OPF_ATTR_FLOATS}, {.name = "activation_beta", .type = OPF_ATTR_FLOATS},       \
-        {.name = "activations", .type = OPF_ATTR_STRINGS}, {.name = "clip", .type = OPF_ATTR_FLOAT},                   \
-        {.name = "direction", .type = OPF_ATTR_STRING, .s = "forward"}, {.name = "hidden_size", .type = OPF_ATTR_INT}, \
-    {                                                                                                                  \
-        .name = "layout", .type = OPF_ATTR_INT                                                                         \
-    }
+    {.name = "activation_alpha", .type = OPF_ATTR_FLOATS},                                                             \
+    {.name = "activation_beta", .type = OPF_ATTR_FLOATS},                                                              \
+    {.name = "activations", .type = OPF_ATTR_STRINGS},                                                                 \
+    {.name = "clip", .type = OPF_ATTR_FLOAT},                                                                          \
+    {.name = "direction", .type = OPF_ATTR_STRING, .s = "forward"},                                                    \
+    {.name = "hidden_size", .type = OPF_ATTR_INT},                                                                     \
+    {.name = "layout", .type = OPF_ATTR_INT}
+/* clang-format on */
 static const opf_attr_def rnn_attrs[]  = {COMMON_ATTRS};
 static const opf_attr_def gru_attrs[]  = {COMMON_ATTRS, {.name = "linear_before_reset", .type = OPF_ATTR_INT}};
 static const opf_attr_def lstm_attrs[] = {COMMON_ATTRS, {.name = "input_forget", .type = OPF_ATTR_INT}};

@@ -118,7 +118,8 @@ static double finish_float(reduction kind, double result, double count, double m
     }
 }
 
-/* Reductions over nothing: 0, 1 for a product, NaN for a mean, and the least or greatest value of the type. A NaN wins. */
+/* Reductions over nothing: 0, 1 for a product, NaN for a mean, and the least or greatest value of the type. A NaN
+   wins. */
 static double reduce_floats(reduction kind, const opf_view *part)
 {
     double   result = kind == MAX ? -(double)INFINITY : kind == MIN ? (double)INFINITY : kind == PROD ? 1 : 0;
@@ -176,8 +177,10 @@ static int64_t reduce_integers(reduction kind, const opf_view *part)
 {
     const bool   is_signed = opf_types_have(OPF_TYPES_SINT, part->type);
     const size_t count     = opf_view_count(part);
-    int64_t      result    = kind == MAX ? least_of(part->type) : kind == MIN ? greatest_of(part->type) : kind == PROD ? 1 : 0;
+    int64_t      result    = kind == PROD;
     opf_walk     walk;
+    if (kind == MAX || kind == MIN)
+        result = kind == MAX ? least_of(part->type) : greatest_of(part->type);
     if (kind == LOG_SUM_EXP)
         return opf_double_to_int(reduce_floats(kind, part));
     for (opf_walk_init(&walk, part->rank, part->dims, 1, &part); walk.left > 0; opf_walk_next(&walk))

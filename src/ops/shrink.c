@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shrink: towards zero by `bias` outside [-lambd, lambd], zero inside. Integers are compared and moved exactly; a result
-   that is no whole number is truncated. */
+/* Shrink: towards zero by `bias` outside [-lambd, lambd], zero inside. Integers are compared and moved exactly; a
+   result that is no whole number is truncated. */
 #include "ops/elementwise.h"
 
 #include <math.h>
@@ -40,10 +40,10 @@ static int64_t shifted(int64_t x, bool is_unsigned, double shift)
 
 static opf_status run_shrink(const opf_call *call, opf_error *error)
 {
-    const opf_view *x     = &call->in[0];
-    opf_view       *y     = &call->out[0];
-    const double    bias  = (double)opf_call_float(call, "bias", 0);
-    const double    lambd = (double)opf_call_float(call, "lambd", 0.5f);
+    const opf_view *x           = &call->in[0];
+    opf_view       *y           = &call->out[0];
+    const double    bias        = (double)opf_call_float(call, "bias", 0);
+    const double    lambd       = (double)opf_call_float(call, "lambd", 0.5f);
     const bool      is_unsigned = opf_types_have(OPF_TYPES_UINT, x->type);
     const opf_view *views[]     = {x, y};
     opf_walk        walk;
@@ -51,7 +51,7 @@ static opf_status run_shrink(const opf_call *call, opf_error *error)
     if (opf_types_have(OPF_TYPES_FLOAT, x->type))
         return opf_reference_unary(call, shrink_f);
     for (opf_walk_init(&walk, y->rank, y->dims, 2, views); walk.left > 0; opf_walk_next(&walk)) {
-        const int64_t n = opf_view_i64(x, walk.offset[0]);
+        const int64_t n      = opf_view_i64(x, walk.offset[0]);
         int64_t       result = 0;
         if (is_below(n, is_unsigned, -lambd))
             result = shifted(n, is_unsigned, bias);

@@ -16,10 +16,12 @@ static opf_status infer_softmax(opf_infer *infer, opf_error *error)
 
 /* ---- reference ---- */
 
-typedef void (*line_function)(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n);
+typedef void (*line_function)(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to,
+                              int64_t y_step, int64_t n);
 
 /* 1 at the first maximum, or the first NaN, and 0 elsewhere. */
-static void hardmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n)
+static void hardmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step,
+                         int64_t n)
 {
     int64_t best = 0;
     double  max  = n > 0 ? opf_view_f64(x, from) : 0;
@@ -52,12 +54,14 @@ static void run_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *
     }
 }
 
-static void softmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n)
+static void softmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step,
+                         int64_t n)
 {
     run_line(x, from, x_step, y, to, y_step, n, false);
 }
 
-static void log_softmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step, int64_t n)
+static void log_softmax_line(const opf_view *x, int64_t from, int64_t x_step, opf_view *y, int64_t to, int64_t y_step,
+                             int64_t n)
 {
     run_line(x, from, x_step, y, to, y_step, n, true);
 }

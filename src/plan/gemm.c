@@ -23,9 +23,15 @@ typedef struct {
     float               *program;  /* scratch of the epilogue */
 } worker;
 
-/* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. */
+/* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. By lines a block is a line of pixels. */
 static void tile_rows(const opf_gemm_args *g, size_t tile, size_t *first, size_t *rows)
 {
+    if (g->rows == OPF_ROWS_LINES) {
+        size_t width = (size_t)g->window.out[2], line = tile / g->block * width, i = tile % g->block;
+        *first = line + width * i / g->block;
+        *rows  = line + width * (i + 1) / g->block - *first;
+        return;
+    }
     *first = g->m * tile / g->tiles;
     *rows  = g->m * (tile + 1) / g->tiles - *first;
 }
@@ -71,11 +77,50 @@ static void gather_row(const opf_gemm_args *g, const float *image, size_t row, c
             out[t * g->kc + k] = scratch[t] == NULL ? 0.0f : scratch[t][(ptrdiff_t)k * g->a_col];
 }
 
+/* One image line (NULL: outside) with its borders. */
+static void copy_line(const opf_gemm_args *g, const float *src, float *dst)
+{
+    const opf_gemm_window *w    = &g->window;
+    int64_t                pad  = w->pad[2], last = pad + w->in[2], phases = (int64_t)g->lines.phases, phase = (int64_t)g->lines.phase;
+    int64_t                from = pad < 0 ? 0 : pad < phase ? pad : phase, to = last < 0 ? 0 : last < phase ? last : phase;
+    if (src == NULL || (phases == 1 && to <= from)) {
+        memset(dst, 0, (size_t)(phases * phase) * sizeof *dst);
+    } else if (phases == 1) {
+        memset(dst, 0, (size_t)from * sizeof *dst);
+        memcpy(dst + from, src + (from - pad), (size_t)(to - from) * sizeof *dst);
+        memset(dst + to, 0, (size_t)(phase - to) * sizeof *dst);
+    } else {
+        for (int64_t p = 0; p < phases; p++)
+            for (int64_t i = 0; i < phase; i++) {
+                int64_t x = i * phases + p;
+                *dst++    = x >= pad && x < last ? src[x - pad] : 0.0f;
+            }
+    }
+}
+
+static void copy_lines(const opf_gemm_args *g, const float *image, size_t line, float *dst)
+{
+    const opf_gemm_window *w  = &g->window;
+    int64_t                i0 = (int64_t)line / w->out[1] * w->stride[0] - w->pad[0];
+    int64_t                i1 = (int64_t)line % w->out[1] * w->stride[1] - w->pad[1];
+    for (size_t c = 0; c < g->kc; c++)
+        for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
+            for (int64_t k1 = 0; k1 < w->kernel[1]; k1++, dst += g->lines.phases * g->lines.phase) {
+                int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1];
+                bool    inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
+                copy_line(g, inside ? image + (ptrdiff_t)c * g->a_col + y0 * w->in_stride[0] + y1 * w->in_stride[1] : NULL, dst);
+            }
+}
+
 /* Row pointers of the tiles of a block; rows beyond a tile repeat its last one. */
 static void prepare_block(const worker *w, const float *image, size_t block)
 {
     const opf_gemm_args *g  = w->args;
     size_t               mr = w->env->kern->mr, taps = taps_in_pointers(g);
+    if (g->rows == OPF_ROWS_LINES) {
+        copy_lines(g, image, block, w->gathered);
+        return;
+    }
     for (size_t i = 0; i < g->block && block * g->block + i < g->tiles; i++) {
         const float **pointers = w->pointers + i * taps * mr;
         size_t        first, rows;
@@ -96,6 +141,19 @@ static void prepare_block(const worker *w, const float *image, size_t block)
                 pointers[r] = r < rows ? out : pointers[rows - 1];
             }
         }
+    }
+}
+
+static void multiply(const worker *w, opf_gemm_tile *tile, size_t row, size_t rows, size_t cols)
+{
+    const opf_gemm_args *g = w->args;
+    if (g->rows == OPF_ROWS_LINES) {
+        tile->line    = w->gathered + row % (size_t)g->window.out[2] * g->lines.step;
+        tile->offsets = g->lines.offsets;
+        tile->step    = g->lines.step;
+        w->env->kern->gemm_lines(tile, rows, cols);
+    } else {
+        w->env->kern->gemm(tile, rows, cols);
     }
 }
 
@@ -126,7 +184,7 @@ static void run_tile(const worker *w, size_t image, size_t group, size_t block, 
         tile.residual_stride = g->residual_row;
     }
     if (g->epilogue.program.n == 0) {
-        env->kern->gemm(&tile, rows, cols);
+        multiply(w, &tile, first, rows, cols);
         return;
     }
     opf_operand operands[OPF_PROGRAM_OPERANDS];
@@ -134,7 +192,7 @@ static void run_tile(const worker *w, size_t image, size_t group, size_t block, 
     opf_bound_at(env, &g->epilogue, image, first, channel, operands, stores);
     tile.c        = w->tile;
     tile.c_stride = (ptrdiff_t)nr;
-    env->kern->gemm(&tile, rows, cols);
+    multiply(w, &tile, first, rows, cols);
     opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)nr, c, g->c_row, rows, cols, w->program);
 }
 
@@ -149,7 +207,9 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     w->pointers = (const float **)(void *)(scratch + at);
     at += round_64((rows * taps + g->taps) * sizeof(float *));
     w->gathered = (float *)(void *)(scratch + at);
-    at += g->rows == OPF_ROWS_GATHER ? round_64(rows * g->taps * g->kc * sizeof(float)) : 0;
+    at += g->rows == OPF_ROWS_GATHER  ? round_64(rows * g->taps * g->kc * sizeof(float))
+          : g->rows == OPF_ROWS_LINES ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
+                                      : 0;
     w->panel = (float *)(void *)(scratch + at);
     at += g->b == NULL ? round_64(g->kc * kern->nr * sizeof(float)) : 0;
     w->tile = (float *)(void *)(scratch + at);
@@ -267,8 +327,43 @@ static void take_clamp(opf_gemm_args *args, opf_program *program)
     drop_first(program);
 }
 
+opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error)
+{
+    enum { MOST = 1 << 18 }; /* floats of all copied lines, about L2 */
+    const opf_gemm_window *w     = &args->window;
+    opf_gemm_lines        *lines = &args->lines;
+    int64_t                span  = (w->out[2] - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
+    /* A narrow image has no full tile on a line. */
+    if (w->in_stride[2] != 1 || w->out[2] < (int64_t)planner->options->kern->mr || span > MOST)
+        return OPF_OK;
+    lines->step   = w->stride[2] <= 2 ? (size_t)w->stride[2] : 1;
+    lines->phases = w->stride[2] <= 2 ? 1 : (size_t)w->stride[2];
+    lines->phase  = divide_up((size_t)span, lines->phases);
+    lines->count  = args->kc * (size_t)(w->kernel[0] * w->kernel[1]);
+    if (lines->count > MOST || lines->count * lines->phases * lines->phase > MOST)
+        return OPF_OK;
+    uint32_t *offsets = OPF_NEW(planner->arena, uint32_t, args->taps * args->kc);
+    OPF_OOM_IF(error, offsets == NULL);
+    size_t window_lines = args->taps / (size_t)w->kernel[2];
+    for (size_t t = 0; t < args->taps; t++)
+        for (size_t i = 0; i < args->kc; i++) {
+            size_t line = i * window_lines + t / (size_t)w->kernel[2], x = t % (size_t)w->kernel[2] * (size_t)w->dilation[2];
+            offsets[t * args->kc + i] = (uint32_t)((line * lines->phases + x % lines->phases) * lines->phase + x / lines->phases);
+        }
+    lines->offsets = offsets;
+    args->rows     = OPF_ROWS_LINES;
+    return OPF_OK;
+}
+
 static void size_blocks(opf_gemm_args *args, const opf_kern *kern)
 {
+    if (args->rows == OPF_ROWS_LINES && args->m != 0) {
+        args->block  = divide_up((size_t)args->window.out[2], kern->mr);
+        args->blocks = args->m / (size_t)args->window.out[2];
+        args->tiles  = args->blocks * args->block;
+        args->panels = divide_up(args->n, kern->nr);
+        return;
+    }
     size_t row_bytes = args->taps * args->kc * sizeof(float) / (args->rows == OPF_ROWS_WINDOW ? 4 : 1); /* windows overlap */
     size_t rows      = opf_cpu_l2_bytes() / 4 / (row_bytes == 0 ? 1 : row_bytes);
     rows             = rows > 96 ? 96 : rows < kern->mr ? kern->mr : rows;

@@ -17,8 +17,18 @@ typedef struct opf_gemm_window {
 typedef enum opf_gemm_rows {
     OPF_ROWS_LINEAR, /* row r at a + r*a_row, its elements contiguous */
     OPF_ROWS_WINDOW, /* row r is a pixel: one pointer a tap, kc contiguous channels each */
+    OPF_ROWS_LINES,  /* row r is a pixel of a planar image: the image lines below the window are copied with their borders,
+                        and all pixels of an output line read them where they lie */
     OPF_ROWS_GATHER  /* elements lie apart: copied to contiguous rows, a tile at a time */
 } opf_gemm_rows;
+
+/* How copied image lines lie: one for each channel and line of the window. A stride above 2 is taken apart, so that the
+   pixels of an output line lie next to each other. */
+typedef struct opf_gemm_lines {
+    size_t          count, phases, phase; /* lines; phases of a line, floats of each */
+    size_t          step;                 /* floats between pixels, 1 or 2 */
+    const uint32_t *offsets;              /* by element of a row, in the order of the weights */
+} opf_gemm_lines;
 
 typedef struct opf_gemm_args {
     opf_gemm_rows   rows;
@@ -27,7 +37,8 @@ typedef struct opf_gemm_args {
     ptrdiff_t       a_row, a_col; /* LINEAR, GATHER: between rows, between elements of a tap */
     const int64_t  *a_images;     /* offset of each image, floats */
     ptrdiff_t       a_group;
-    opf_gemm_window window; /* WINDOW, GATHER over taps */
+    opf_gemm_window window; /* WINDOW, LINES, GATHER over taps */
+    opf_gemm_lines  lines;
     const float    *zeros;  /* kc of them */
     const float    *b;      /* packed, [groups][n/nr][taps*kc][nr]; NULL: b is computed by the run */
     opf_ref         b_ref;  /* then: kc x n matrix with these strides, packed panel by panel */
@@ -45,6 +56,9 @@ typedef struct opf_gemm_args {
     size_t          block;    /* tiles of rows that share a panel while it is in cache */
     size_t          tiles, blocks, panels;
 } opf_gemm_args;
+
+/* Whether an image with window and a_col set may be read by lines; then sets rows and lines. */
+opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error);
 
 /* The common end of lowering: the epilogue's leading bias, residual and clamp move into the kernel, the rest is bound as a
    program. result is the place of output 0 with columns contiguous; split tells its images, rows and columns. Fills

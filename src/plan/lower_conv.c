@@ -130,6 +130,8 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     args.a       = opf_place_ref(&c->x);
     args.a_col   = (ptrdiff_t)c->x.strides[1];
     args.a_group = (ptrdiff_t)(per_group * c->x.strides[1]);
+    if (args.rows == OPF_ROWS_GATHER)
+        OPF_TRY(opf_gemm_try_lines(planner, &args, error));
     OPF_TRY(image_offsets(planner, &c->x, &args.a_images, error));
     OPF_TRY(zero_row(planner, per_group, &args.zeros, error));
     opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);

@@ -120,6 +120,9 @@ static void mark_outputs(opf_planner *planner)
     const opf_graph *graph = planner->graph;
     for (uint32_t i = graph->n_outputs; i-- > 0;) {
         opf_value_id value = graph->outputs[i];
+        size_t       count;
+        if (!opf_info_count(&planner->infos[value], &count))
+            continue; /* a later plan makes it */
         planner->output_of[value] = i + 1;
         for (;;) {
             const opf_value *v    = opf_graph_value(graph, value);

@@ -10,6 +10,9 @@ enum { MAX_MR = 32, MAX_TAPS = 9 };
 typedef struct problem {
     size_t       rows, cols, taps, kc;
     const float *a[MAX_MR * MAX_TAPS];
+    const float *line; /* or NULL: then a */
+    uint32_t     offsets[256];
+    size_t       step;
     const float *b, *bias, *residual;
     ptrdiff_t    residual_stride;
     float        lo, hi;
@@ -31,22 +34,39 @@ static double element(const checker *check, const problem *p, size_t r, size_t n
     *squares         = bias * bias + residual * residual;
     for (size_t t = 0; t < p->taps; t++)
         for (size_t k = 0; k < p->kc; k++) {
-            const double x = (double)p->a[t * mr + r][k] * (double)p->b[(t * p->kc + k) * nr + n];
+            const float  a = p->line ? p->line[p->offsets[k] + r * p->step] : p->a[t * mr + r][k];
+            const double x = (double)a * (double)p->b[(t * p->kc + k) * nr + n];
             sum += x;
             *squares += x * x;
         }
     return sum;
 }
 
-static void make_problem(checker *check, problem *p)
+/* Rows on one line; elements of a row anywhere on it. */
+static void make_line(checker *check, problem *p)
+{
+    p->step           = 1 + (size_t)check_random(check, 2);
+    const size_t span = (p->rows - 1) * p->step + 1, size = span + (size_t)check_random(check, 300);
+    float       *line = check_array(check, size);
+    check_fill(check, line, size, 1);
+    p->taps = 1;
+    p->line = line;
+    for (size_t k = 0; k < p->kc; k++)
+        p->offsets[k] = (uint32_t)check_random(check, size - span + 1);
+}
+
+static void make_problem(checker *check, problem *p, bool lines)
 {
     static const size_t depths[] = {0, 1, 2, 3, 7, 15, 16, 17, 33, 64, 200};
     const size_t        mr = check->kern->mr, nr = check->kern->nr;
     p->rows = 1 + check_random(check, mr);
     p->cols = check_random(check, 3) ? nr - check_random(check, nr) : nr;
-    p->taps = check_random(check, 2) ? 1 : 1 + check_random(check, MAX_TAPS);
+    p->line = NULL;
+    p->taps = lines || check_random(check, 2) ? 1 : 1 + check_random(check, MAX_TAPS);
     p->kc   = depths[check_random(check, p->taps == 1 ? 11 : 8)];
-    for (size_t t = 0; t < p->taps; t++)
+    if (lines)
+        make_line(check, p);
+    for (size_t t = 0; t < p->taps && !lines; t++)
         for (size_t r = 0; r < mr; r++)
             if (r >= p->rows) {
                 p->a[t * mr + r] = p->a[t * mr];
@@ -77,12 +97,14 @@ static void make_problem(checker *check, problem *p)
 static opf_gemm_tile tile_of(const problem *p, float *c, ptrdiff_t c_stride)
 {
     return (opf_gemm_tile){.a = p->a, .taps = p->taps, .kc = p->kc, .b = p->b, .bias = p->bias, .c = c, .c_stride = c_stride,
-                           .residual = p->residual, .residual_stride = p->residual_stride, .lo = p->lo, .hi = p->hi};
+                           .residual = p->residual, .residual_stride = p->residual_stride, .lo = p->lo, .hi = p->hi,
+                           .line = p->line, .offsets = p->offsets, .step = p->step};
 }
 
 static void run(checker *check, int index)
 {
-    (void)index;
+    const bool        lines = index == 1;
+    const opf_gemm_fn gemm  = lines ? check->kern->gemm_lines : check->kern->gemm;
     static float before[MAX_MR * 128];
     const size_t mr = check->kern->mr, nr = check->kern->nr;
     double       mean_sum = 0;
@@ -90,7 +112,7 @@ static void run(checker *check, int index)
     for (int round = 0; round < 400 && !check->failed; round++) {
         problem p;
         check_reset(check);
-        make_problem(check, &p);
+        make_problem(check, &p, lines);
         const size_t stride = p.cols + (check_random(check, 2) ? 0 : check_random(check, 40));
         const size_t size   = (p.rows - 1) * stride + p.cols;
         float       *c      = check_array(check, size);
@@ -116,7 +138,7 @@ static void run(checker *check, int index)
             p.residual_stride    = (ptrdiff_t)stride;
         }
         tile.next_b = check_random(check, 2) ? p.b : NULL;
-        check->kern->gemm(&tile, p.rows, p.cols);
+        gemm(&tile, p.rows, p.cols);
 
         const double d     = 2e-8 * sqrt((double)(p.taps * p.kc)) + 1.5e-7;
         double       worst = 0, error2 = 0, scale2 = 0;
@@ -143,13 +165,15 @@ static void run(checker *check, int index)
         const size_t lone = check_random(check, p.rows);
         float       *row  = check_array(check, p.cols);
         problem      q    = p;
-        for (size_t t = 0; t < p.taps; t++)
+        if (lines)
+            q.line += lone * p.step;
+        for (size_t t = 0; t < p.taps && !lines; t++)
             for (size_t r = 0; r < mr; r++)
                 q.a[t * mr + r] = p.a[t * mr + lone];
         if (q.residual)
             q.residual += lone * stride;
         tile = tile_of(&q, row, (ptrdiff_t)nr);
-        check->kern->gemm(&tile, 1, p.cols);
+        gemm(&tile, 1, p.cols);
         if (memcmp(row, c + lone * stride, p.cols * sizeof *row) != 0)
             check_fail(check, "row %zu of %zu differs from itself alone", lone, p.rows);
         check_bands(check);
@@ -192,6 +216,7 @@ static void run_special(checker *check, int index)
 
 static const check_slot slots[] = {
     {"gemm", offsetof(opf_kern, gemm), run, 0},
+    {"gemm_lines", offsetof(opf_kern, gemm_lines), run, 1},
     {"gemm, not finite", offsetof(opf_kern, gemm), run_special, 0},
 };
 const check_family check_gemm_family = {slots, sizeof slots / sizeof *slots};

@@ -3,7 +3,8 @@
 #include "base/narrow.h"
 #include "one_node.h"
 
-static const opf_type narrow[] = {OPF_FLOAT8E4M3FN, OPF_FLOAT8E4M3FNUZ, OPF_FLOAT8E5M2, OPF_FLOAT8E5M2FNUZ, OPF_FLOAT4E2M1};
+static const opf_type narrow[] = {OPF_FLOAT8E4M3FN, OPF_FLOAT8E4M3FNUZ, OPF_FLOAT8E5M2, OPF_FLOAT8E5M2FNUZ,
+                                  OPF_FLOAT4E2M1};
 enum { N_NARROW = sizeof narrow / sizeof *narrow };
 
 /* Every number comes back as its own bits. */
@@ -56,14 +57,17 @@ static void test_limits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         const opf_type type = limits[i].type;
-        assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, INFINITY, true)), limits[i].largest, 0);
+        assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, INFINITY, true)), limits[i].largest,
+                           0);
         assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, -1e300, true)), -limits[i].largest, 0);
-        assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, limits[i].beyond, true)), limits[i].largest, 0);
+        assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, limits[i].beyond, true)),
+                           limits[i].largest, 0);
         assert_int_equal(opf_double_to_narrow(type, limits[i].beyond, false), limits[i].infinite);
         assert_int_equal(opf_double_to_narrow(type, INFINITY, false), limits[i].infinite);
         const double below = nextafter(limits[i].beyond, 0);
         if (type != OPF_FLOAT8E4M3FN)
-            assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, below, false)), limits[i].largest, 0);
+            assert_float_equal(opf_narrow_to_double(type, opf_double_to_narrow(type, below, false)), limits[i].largest,
+                               0);
     }
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT8E4M3FN, 464, false), 0x7e); /* a tie, to even */
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT8E4M3FN, -0.0, true), 0x80);
@@ -141,7 +145,8 @@ static void test_casts(void **state)
     end();
     begin();
     add(OPF_FLOAT, DIMS(1), LIST(1));
-    REFUSE(Cast, 1, OPF_INVALID_MODEL, "round_mode is \"away\"", int_attr("to", OPF_FLOAT8E8M0), string_attr("round_mode", "away"));
+    REFUSE(Cast, 1, OPF_INVALID_MODEL, "round_mode is \"away\"", int_attr("to", OPF_FLOAT8E8M0),
+           string_attr("round_mode", "away"));
     begin();
     add(OPF_FLOAT, DIMS(1), LIST(1));
     REFUSE(Cast, 1, OPF_UNSUPPORTED, "string", int_attr("to", OPF_STRING));
@@ -186,8 +191,8 @@ static void test_bit_cast(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_rounding),  cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_powers),     cmocka_unit_test(test_packing),   cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_rounding), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_powers),     cmocka_unit_test(test_packing),  cmocka_unit_test(test_casts),
         cmocka_unit_test(test_cast_like),  cmocka_unit_test(test_bit_cast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,11 @@ static opf_attr ints_attr(const char *name, uint32_t n, const int64_t *ints)
 {
     return (opf_attr){.name = name, .type = OPF_ATTR_INTS, .n = n, .ints = ints};
 }
-#define INTS(...) (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define INTS(...)                                                                                                      \
+    (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])                                  \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 static opf_attr strings_attr(const char *name, uint32_t n, const char *const *strings)
 {
     return (opf_attr){.name = name, .type = OPF_ATTR_STRINGS, .n = n, .strings = strings};

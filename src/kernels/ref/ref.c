@@ -3,6 +3,7 @@
 #include "kernels/level.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 enum { MR = 4, NR = 8 };
 
@@ -12,7 +13,7 @@ static float clamp(float x, float lo, float hi) /* NaN passes */
     return x > hi ? hi : x;
 }
 
-static void gemm_f32_4x8(const opf_gemm_tile *tile, size_t rows, size_t cols)
+static void multiply(const opf_gemm_tile *tile, size_t rows, size_t cols, bool lines)
 {
     float acc[MR][NR];
     for (size_t r = 0; r < rows; r++)
@@ -21,7 +22,7 @@ static void gemm_f32_4x8(const opf_gemm_tile *tile, size_t rows, size_t cols)
     for (size_t t = 0; t < tile->taps; t++)
         for (size_t k = 0; k < tile->kc; k++)
             for (size_t r = 0; r < rows; r++) {
-                const float  x = tile->a[t * MR + r][k];
+                const float  x = lines ? tile->line[tile->offsets[k] + r * tile->step] : tile->a[t * MR + r][k];
                 const float *b = tile->b + (t * tile->kc + k) * NR;
                 for (size_t n = 0; n < NR; n++)
                     acc[r][n] += x * b[n];
@@ -32,6 +33,16 @@ static void gemm_f32_4x8(const opf_gemm_tile *tile, size_t rows, size_t cols)
         for (size_t n = 0; n < cols; n++)
             c[n] = clamp(residual ? acc[r][n] + residual[n] : acc[r][n], tile->lo, tile->hi);
     }
+}
+
+static void gemm_f32_4x8(const opf_gemm_tile *tile, size_t rows, size_t cols)
+{
+    multiply(tile, rows, cols, false);
+}
+
+static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
+{
+    multiply(tile, rows, cols, true);
 }
 
 static void copy_2d(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
@@ -179,6 +190,7 @@ void opf_kern_init_ref(opf_kern *kern)
         .mr          = MR,
         .nr          = NR,
         .gemm        = gemm_f32_4x8,
+        .gemm_lines  = gemm_lines,
         .gemm_name   = "gemm_f32_4x8",
         .pack_b      = pack_b,
         .layer_norm  = layer_norm,
