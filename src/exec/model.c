@@ -279,50 +279,6 @@ opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *us
     return OPF_OK;
 }
 
-typedef struct {
-    const char *names[64];
-    int64_t     numbers[64];
-    uint32_t    n, round;
-} generic_sizes;
-
-/* Every symbol gets a size of its own. The rounds suit different models: tokens and batches, then images. */
-static bool generic_size(void *user, const char *symbol, int64_t *n)
-{
-    static const int64_t rounds[][8] = {{3, 11, 7, 13, 5, 17, 19, 23}, {3, 224, 256, 192, 160, 288, 320, 352}, {2, 64, 96, 128, 32, 160, 192, 48},
-                                        {2, 2, 2, 2, 2, 2, 2, 2},      {1, 1, 1, 1, 1, 1, 1, 1}};
-    generic_sizes *sizes = user;
-    for (uint32_t i = 0; i < sizes->n; i++)
-        if (strcmp(sizes->names[i], symbol) == 0 && symbol[0] != '?') {
-            *n = sizes->numbers[i];
-            return true;
-        }
-    *n = rounds[sizes->round][sizes->n % 8];
-    if (sizes->n < 64) {
-        sizes->names[sizes->n]     = symbol;
-        sizes->numbers[sizes->n++] = *n;
-    }
-    return true;
-}
-
-opf_status opf_model_generic_plan(const opf_model *model, const opf_graph *graph, opf_plan **plan, opf_error *error)
-{
-    opf_arena arena;
-    opf_arena_init(&arena, (opf_heap *)(uintptr_t)&model->heap);
-    opf_status status = OPF_OK;
-    for (uint32_t round = 0; round < 5; round++) {
-        opf_info     *infos;
-        generic_sizes sizes = {.round = round};
-        *plan               = NULL;
-        status              = opf_model_input_infos(model, generic_size, &sizes, &arena, &infos, error);
-        if (status == OPF_OK)
-            status = opf_model_plan(model, graph, infos, false, plan, error);
-        if (status != OPF_INVALID_INPUT)
-            break;
-    }
-    opf_arena_fini(&arena);
-    return status;
-}
-
 /* ---- reports ---- */
 
 opf_status opf_report_create(opf_heap *heap, opf_report **report, opf_error *error)

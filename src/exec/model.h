@@ -48,6 +48,11 @@ opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *us
    are possible (error tells why the last ones were not). graph must have the model's inputs. */
 opf_status opf_model_generic_plan(const opf_model *model, const opf_graph *graph, opf_plan **plan, opf_error *error);
 
+/* Plans of a graph that falls into segments, bodies once each, at such sizes and at made-up ones for shapes that depend on data:
+   they tell the kernels, not how large anything is. visit may keep nothing of the plan. OPF_UNSUPPORTED: no sizes will do. */
+typedef opf_status (*opf_visit_part)(void *user, const opf_plan *plan, opf_error *error);
+opf_status opf_model_generic_parts(const opf_model *model, const opf_graph *graph, opf_visit_part visit, void *user, opf_error *error);
+
 struct opf_report {
     opf_heap        *heap; /* of the model, or own_heap */
     opf_heap         own_heap;

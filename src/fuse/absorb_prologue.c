@@ -114,15 +114,6 @@ static opf_status find_chain(opf_fuse_context *context, opf_node_id id, add_chai
     return OPF_OK;
 }
 
-static bool append_operand(opf_graph *graph, opf_node_id id, opf_value_id value)
-{
-    const uint32_t own = opf_graph_node(graph, id)->n_own_inputs;
-    if (!opf_graph_append_input(graph, id, value))
-        return false;
-    opf_graph_node(graph, id)->n_own_inputs = own;
-    return true;
-}
-
 /* The steps run from the farthest add to the nearest; each keeps the order of its operands. */
 static bool apply_chain(opf_graph *graph, opf_node_id id, const add_chain *chain)
 {
@@ -148,7 +139,7 @@ static bool apply_chain(opf_graph *graph, opf_node_id id, const add_chain *chain
         opf_graph_remove_node(graph, chain->adds[k]);
         opf_steps *steps = &opf_graph_node(graph, id)->prologue;
         if ((step_index == 0 && !opf_graph_set_input(graph, id, 0, add.inputs[main])) ||
-            !append_operand(graph, id, add.inputs[1 - main]) ||
+            !opf_steps_append_operand(graph, id, add.inputs[1 - main]) ||
             !OPF_PUSH(graph->arena, steps->list, steps->n, steps->capacity, step))
             return false;
     }

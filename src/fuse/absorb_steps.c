@@ -48,6 +48,15 @@ bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value)
     return false;
 }
 
+bool opf_steps_append_operand(opf_graph *graph, opf_node_id id, opf_value_id value)
+{
+    const uint32_t own = opf_graph_node(graph, id)->n_own_inputs;
+    if (!opf_graph_append_input(graph, id, value))
+        return false;
+    opf_graph_node(graph, id)->n_own_inputs = own;
+    return true;
+}
+
 /* ---- growing ---- */
 
 static bool is_taken(const opf_step_plan *plan, opf_node_id node)
@@ -300,12 +309,8 @@ static bool make_arg(opf_step_plan *plan, const step_values *values, opf_value_i
             *arg = (opf_arg){.kind = OPF_ARG_INPUT, .index = i};
             return true;
         }
-    const uint32_t own = anchor->n_own_inputs;
     *arg = (opf_arg){.kind = OPF_ARG_INPUT, .index = anchor->n_inputs};
-    if (!opf_graph_append_input(graph, plan->anchor, value))
-        return false;
-    opf_graph_node(graph, plan->anchor)->n_own_inputs = own;
-    return true;
+    return opf_steps_append_operand(graph, plan->anchor, value);
 }
 
 static bool add_step(opf_step_plan *plan, step_values *values, const opf_node *node)

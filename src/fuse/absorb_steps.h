@@ -37,6 +37,9 @@ bool opf_steps_is_anchor(const opf_node *node);
  * reader. */
 bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value);
 
+/* Appends an operand of steps: it becomes the node's last input. */
+bool opf_steps_append_operand(opf_graph *graph, opf_node_id node, opf_value_id value);
+
 /* Takes one node, with the operands that only it reads: false if that is not allowed (plan->why). */
 bool opf_steps_take(opf_step_plan *plan, opf_node_id node);
 /* Takes readers of what is inside until none is left that may be taken. */

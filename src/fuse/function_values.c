@@ -135,7 +135,7 @@ bool opf_rule_max(const opf_rule_call *call)
     if (!get_bound(call, 0, -INFINITY, &a) || !get_bound(call, 1, -INFINITY, &b))
         return false;
     const double larger = a > b ? a : b;
-    if (larger == INFINITY)
+    if (isinf(larger) && larger > 0)
         return OPF_REFUSE(call, CONST, "a bound is infinite");
     return give_bound(call, larger);
 }
@@ -149,7 +149,7 @@ bool opf_rule_clamp(const opf_rule_call *call)
         return false;
     x = x > lo ? x : lo;
     x = x < hi ? x : hi;
-    if (x == -INFINITY)
+    if (isinf(x) && x < 0)
         return OPF_REFUSE(call, CONST, "a bound is infinite");
     return give_bound(call, x);
 }

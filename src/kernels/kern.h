@@ -9,6 +9,8 @@
 
 #include "opfuse/opfuse.h"
 
+#include <stdbool.h>
+
 /* ---- matrix product ------------------------------------------------------------------------------------------------
  * One tile: c[r][n] = bias[n] + sum_t sum_k a[t*mr + r][k] * b[(t*kc + k)*nr + n], + residual[r][n], then clamped.
  * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image).
@@ -68,6 +70,30 @@ typedef struct opf_depthwise_line {
     float               lo, hi; /* clamp; NaN passes through */
 } opf_depthwise_line;
 
+/* ---- Winograd F(4x4, 3x3), channels-last -----------------------------------------------------------------------------
+ * On the points 0, ±sqrt(1/2), ±sqrt(2), infinity: 36 products of transformed tiles replace 144 multiplications a channel.
+ * The transforms of a tile; the products between them are those of the table. */
+typedef struct opf_winograd_input {
+    const float *x; /* of the 6x6 pixels at the top left, which may lie outside */
+    ptrdiff_t    row, pixel;
+    int          top, bottom, left, right; /* the rows and columns that are inside, end exclusive; zeros elsewhere */
+    size_t       c;
+    float       *v; /* one row of c a point; written up to the next multiple of 16 floats */
+    ptrdiff_t    v_point;
+} opf_winograd_input;
+
+typedef struct opf_winograd_output {
+    const float *m; /* one row of nr sums a point */
+    ptrdiff_t    m_point;
+    const float *bias; /* nr values, or NULL */
+    float       *c;
+    ptrdiff_t    row, pixel;
+    const float *residual; /* or NULL; may be c */
+    ptrdiff_t    residual_row, residual_pixel;
+    size_t       rows, pixels, cols; /* 1..4, 1..4, 1..nr */
+    float        lo, hi;
+} opf_winograd_output;
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opf_kern {
@@ -92,6 +118,8 @@ typedef struct opf_kern {
     float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
 
     void (*depthwise)(const opf_depthwise_line *line);
+    void (*winograd_input)(const opf_winograd_input *tile);
+    bool (*winograd_output)(const opf_winograd_output *tile); /* false, and nothing stored: a sum is not finite */
     /* Channels-last windows: taps pixel pointers, c channels each. */
     void (*pool_max)(const float *const *taps, size_t n_taps, float *dst, size_t c); /* n_taps >= 1; NaN if any */
     void (*pool_sum)(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c);

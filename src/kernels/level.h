@@ -7,6 +7,7 @@
 
 void opf_kern_init_ref(opf_kern *kern); /* every slot */
 void opf_ew_init_ref(opf_kern *kern);   /* its elementwise part */
+void opf_winograd_init_ref(opf_kern *kern);
 
 /* vec/ compiled for a level */
 void opf_kern_init_vec__avx2(opf_kern *kern);

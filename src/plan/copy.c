@@ -131,6 +131,19 @@ static opf_status describe(const opf_place *src, const opf_place *dst, copy_args
     return OPF_OK;
 }
 
+/* The value that lies there: an operand or result of the node being lowered; 0: none. */
+static opf_value_id value_at(const opf_planner *planner, const opf_place *place)
+{
+    const opf_node *node = opf_graph_node(planner->graph, planner->node);
+    for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        opf_value_id     value = i < node->n_inputs ? node->inputs[i] : node->outputs[i - node->n_inputs];
+        const opf_place *other = &planner->places[value];
+        if (value != 0 && other->buffer == place->buffer && other->offset == place->offset)
+            return value;
+    }
+    return 0;
+}
+
 opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, opf_error *error)
 {
     copies_args *list = OPF_NEW(planner->arena, copies_args, 1);
@@ -141,6 +154,7 @@ opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_p
     const opf_node *node = opf_graph_node(planner->graph, planner->node);
     opf_plan_step   step = {.kernel = kernel, .run = run_copies, .args = list};
     step.is_copy         = node->op == NULL || (node->op->traits & OPF_MOVEMENT) == 0;
+    step.copied          = step.is_copy && n == 1 ? value_at(planner, src) : 0;
     for (uint32_t i = 0; i < n; i++) {
         OPF_TRY(describe(&src[i], &dst[i], &list->parts[i], error));
         step.units += list->parts[i].units;

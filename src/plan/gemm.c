@@ -17,10 +17,10 @@ typedef struct {
     const opf_run_env   *env;
     const opf_gemm_args *args;
     const float        **pointers; /* [block][taps*mr] */
-    float               *gathered; /* [block][mr][taps*kc] */
+    float               *gathered; /* [block][mr][taps*kc]: rows that are gathered, or computed by the prologue */
     float               *panel;    /* b of this run: [kc][nr] */
     float               *tile;     /* [mr][nr] for the epilogue */
-    float               *program;  /* scratch of the epilogue */
+    float               *program;  /* scratch of prologue and epilogue */
 } worker;
 
 /* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. By lines a block is a line of pixels. */
@@ -34,6 +34,11 @@ static void tile_rows(const opf_gemm_args *g, size_t tile, size_t *first, size_t
     }
     *first = g->m * tile / g->tiles;
     *rows  = g->m * (tile + 1) / g->tiles - *first;
+}
+
+static bool has_own_rows(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_GATHER || g->prologue.program.n != 0;
 }
 
 static size_t taps_in_pointers(const opf_gemm_args *g)
@@ -112,8 +117,19 @@ static void copy_lines(const opf_gemm_args *g, const float *image, size_t line, 
             }
 }
 
+/* The rows of a tile, computed from those of a. */
+static void compute_rows(const worker *w, const float *a, size_t image, size_t first, size_t rows, float *out)
+{
+    const opf_gemm_args *g = w->args;
+    opf_operand          operands[OPF_PROGRAM_OPERANDS];
+    opf_store            stores[OPF_PROGRAM_OPERANDS];
+    opf_bound_at(w->env, &g->prologue, image, first, 0, operands, stores);
+    opf_program_run(w->env->kern, &g->prologue.program, operands, stores, a + (ptrdiff_t)first * g->a_row, g->a_row, out, (ptrdiff_t)g->kc,
+                    rows, g->kc, w->program);
+}
+
 /* Row pointers of the tiles of a block; rows beyond a tile repeat its last one. */
-static void prepare_block(const worker *w, const float *image, size_t block)
+static void prepare_block(const worker *w, const float *image, size_t index, size_t block)
 {
     const opf_gemm_args *g  = w->args;
     size_t               mr = w->env->kern->mr, taps = taps_in_pointers(g);
@@ -125,9 +141,14 @@ static void prepare_block(const worker *w, const float *image, size_t block)
         const float **pointers = w->pointers + i * taps * mr;
         size_t        first, rows;
         tile_rows(g, block * g->block + i, &first, &rows);
+        float *computed = w->gathered + i * mr * g->kc;
+        if (g->prologue.program.n != 0)
+            compute_rows(w, image, index, first, rows, computed);
         for (size_t r = 0; r < mr; r++) {
             size_t row = first + (r < rows ? r : rows - 1);
-            if (g->rows == OPF_ROWS_LINEAR) {
+            if (g->prologue.program.n != 0) {
+                pointers[r] = computed + (row - first) * g->kc;
+            } else if (g->rows == OPF_ROWS_LINEAR) {
                 pointers[r] = image + (ptrdiff_t)row * g->a_row;
             } else if (g->rows == OPF_ROWS_WINDOW) {
                 window_pointers(g, image, row, pointers + r, mr);
@@ -207,7 +228,7 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     w->pointers = (const float **)(void *)(scratch + at);
     at += round_64((rows * taps + g->taps) * sizeof(float *));
     w->gathered = (float *)(void *)(scratch + at);
-    at += g->rows == OPF_ROWS_GATHER  ? round_64(rows * g->taps * g->kc * sizeof(float))
+    at += has_own_rows(g)             ? round_64(rows * g->taps * g->kc * sizeof(float))
           : g->rows == OPF_ROWS_LINES ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
                                       : 0;
     w->panel = (float *)(void *)(scratch + at);
@@ -215,8 +236,9 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     w->tile = (float *)(void *)(scratch + at);
     at += round_64(kern->mr * kern->nr * sizeof(float));
     w->program = (float *)(void *)(scratch + at);
-    at += g->epilogue.program.n != 0 ? round_64(opf_program_scratch(&g->epilogue.program) * sizeof(float)) : 0;
-    return at;
+    size_t before = g->prologue.program.n != 0 ? opf_program_scratch(&g->prologue.program) : 0;
+    size_t after  = g->epilogue.program.n != 0 ? opf_program_scratch(&g->epilogue.program) : 0;
+    return at + round_64((before > after ? before : after) * sizeof(float));
 }
 
 /* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
@@ -245,7 +267,7 @@ static void run_gemm(const opf_run_env *env, const void *args, size_t begin, siz
         }
         if (prepared != outer * g->blocks + block) {
             const float *a = opf_ref_data(env, g->a);
-            prepare_block(&w, a + g->a_images[image] + (ptrdiff_t)group * g->a_group, block);
+            prepare_block(&w, a + g->a_images[image] + (ptrdiff_t)group * g->a_group, image, block);
             prepared = outer * g->blocks + block;
         }
         for (size_t i = 0; i < g->block && block * g->block + i < g->tiles; i++)
@@ -440,6 +462,8 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
         bool alone = residual.buffer != a->buffer && (b_place == NULL || b_place->buffer != residual.buffer);
         for (uint32_t i = 0; i < program->n_operands && program->n != 0; i++)
             alone = alone && operands[i].buffer != residual.buffer;
+        for (uint32_t i = 0; i < args->prologue.program.n_operands; i++)
+            alone = alone && args->prologue.operands[i].buffer != residual.buffer;
         if (alone)
             opf_plan_may_share(planner, result, &residual);
     }

@@ -52,6 +52,7 @@ typedef struct opf_gemm_args {
     opf_ref         residual; /* buffer 0: none; read at the place of c */
     ptrdiff_t       residual_row, residual_outer;
     float           lo, hi;
+    opf_bound       prologue; /* program.n 0: none. LINEAR only: rows are computed as they are read, by the block */
     opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
     size_t          block;    /* tiles of rows that share a panel while it is in cache */
     size_t          tiles, blocks, panels;

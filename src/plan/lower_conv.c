@@ -96,7 +96,17 @@ static opf_status zero_row(opf_planner *planner, int64_t n, const float **zeros,
     return OPF_OK;
 }
 
-static opf_status lower_product(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
+/* Kernel, strides and padding of one: row r of the product is pixel r. */
+static bool is_pointwise(const conv *c)
+{
+    bool pointwise = c->taps == 1;
+    for (int i = 0; i < 3; i++) /* equal sizes: no padding at the end either */
+        pointwise = pointwise && c->window.pad[i] == 0 && c->window.stride[i] == 1 && c->window.out[i] == c->window.in[i];
+    return pointwise;
+}
+
+static opf_status lower_product(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *prologue, const opf_lowered *lowered,
+                                opf_error *error)
 {
     const opf_kern *kern     = planner->options->kern;
     int64_t         per_group = c->channels / c->groups;
@@ -109,8 +119,12 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
                             .rows   = OPF_ROWS_WINDOW};
     int32_t order[OPF_MAX_RANK];
     channels_last(c->x.rank, order);
+    int64_t row;
+    bool    computed = prologue->program.n != 0; /* rows: they must be there as rows */
+    if (computed && !opf_place_linear(&c->x, 2, c->x.rank - 1, &row))
+        OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
     if (c->x.strides[1] != 1 && c->channels > 1) {
-        if (c->channels > FEW_CHANNELS)
+        if (c->channels > FEW_CHANNELS || computed)
             OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
         else
             args.rows = OPF_ROWS_GATHER;
@@ -118,11 +132,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         args.rows = OPF_ROWS_GATHER; /* taps too short for a loop of their own */
     }
     set_in_strides(c);
-    int64_t row;
-    bool    pointwise = c->taps == 1 && c->window.pad[0] == 0 && c->window.pad[1] == 0 && c->window.pad[2] == 0;
-    for (int i = 0; i < 3; i++) /* equal sizes: no padding at the end either */
-        pointwise = pointwise && c->window.stride[i] == 1 && c->window.out[i] == c->window.in[i];
-    if (pointwise && args.rows == OPF_ROWS_WINDOW && opf_place_linear(&c->x, 2, c->x.rank - 1, &row)) {
+    if (is_pointwise(c) && args.rows == OPF_ROWS_WINDOW && opf_place_linear(&c->x, 2, c->x.rank - 1, &row)) {
         args.rows  = OPF_ROWS_LINEAR;
         args.a_row = (ptrdiff_t)row;
     }
@@ -141,7 +151,13 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     args.c_row   = (ptrdiff_t)c->filters;
     args.c_group = (ptrdiff_t)args.n;
     OPF_TRY(image_offsets(planner, &c->y, &args.c_images, error));
-    return opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error);
+    opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
+    if (computed)
+        OPF_TRY(opf_bind(planner, prologue, &c->x, conv_split(c->x.rank), &args.prologue, operands, stores, error));
+    OPF_TRY(opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error));
+    if (computed)
+        opf_bound_touch(planner, &args.prologue, operands, stores);
+    return OPF_OK;
 }
 
 /* ---- depthwise ---- */
@@ -269,13 +285,15 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
 opf_status opf_lower_conv(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
-    opf_lowered     lowered;
+    opf_lowered     prologue, lowered;
     conv            c = {0};
-    if (node->op != &opf_op_Conv || node->prologue.n != 0 || !opf_lower_steps(planner, node, &node->epilogue, &lowered))
+    if (node->op != &opf_op_Conv || !opf_lower_steps(planner, node, &node->prologue, &prologue) ||
+        !opf_lower_steps(planner, node, &node->epilogue, &lowered))
         return OPF_OK;
     OPF_TRY(describe(planner, node, &c, done, error));
+    *done = *done && (prologue.program.n == 0 || (is_pointwise(&c) && c.groups == 1 && prologue.program.n_stores == 0));
     if (!*done)
         return OPF_OK;
     bool depthwise = c.groups == c.channels && c.filters == c.channels && c.groups > 1;
-    return depthwise ? lower_depthwise(planner, node, &c, &lowered, error) : lower_product(planner, node, &c, &lowered, error);
+    return depthwise ? lower_depthwise(planner, node, &c, &lowered, error) : lower_product(planner, node, &c, &prologue, &lowered, error);
 }

@@ -46,7 +46,15 @@ static opf_status image_offsets(opf_planner *planner, const opf_place *place, in
     return OPF_OK;
 }
 
-/* The step for a product whose places are known. y2 is the result as [batch…, m, n]. */
+/* The order of axes for the result: what its reader wants, where columns stay last and no step is stored beside it. */
+static const int32_t *result_order(const opf_planner *planner, opf_value_id value, const opf_lowered *lowered)
+{
+    const int32_t *order = planner->order_of[value];
+    int32_t        rank  = planner->infos[value].rank;
+    return order != NULL && rank > 2 && order[rank - 1] == rank - 1 && lowered->program.n_stores == 0 ? order : NULL;
+}
+
+/* The step for a product whose places are known. y is the result as [batch…, m, n]. */
 static opf_status lower_product(opf_planner *planner, const opf_node *node, product *p, const opf_lowered *lowered, opf_error *error)
 {
     const opf_kern *kern  = planner->options->kern;
@@ -59,13 +67,16 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
     opf_split split = {.outer_first = 0, .outer_last = batch - 1, .row_first = batch, .row_last = batch, .col = batch + 1};
     /* With one B for all images the images are just more rows, if A's rows follow one another. */
     int64_t row = 0;
-    if (p->w != NULL && opf_place_linear(&p->a, 0, p->a.rank - 2, &row)) {
+    int64_t c_row = y->strides[batch];
+    if (p->w != NULL && opf_place_linear(&p->a, 0, p->a.rank - 2, &row) && opf_place_linear(y, 0, batch, &c_row)) {
         split       = (opf_split){.outer_first = 0, .outer_last = -1, .row_first = 0, .row_last = batch, .col = batch + 1};
         args.m      = args.images * args.m;
         args.images = 1;
         args.a_row  = (ptrdiff_t)row;
         OPF_TRY(image_offsets(planner, &p->a, 0, NULL, 1, &args.a_images, error));
+        OPF_TRY(image_offsets(planner, y, 0, NULL, 1, &args.c_images, error));
     } else {
+        OPF_TRY(image_offsets(planner, y, batch, y->dims, args.images, &args.c_images, error));
         args.a_row = (ptrdiff_t)p->a.strides[p->a.rank - 2];
         OPF_TRY(image_offsets(planner, &p->a, batch, y->dims, args.images, &args.a_images, error));
     }
@@ -82,12 +93,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
         args.b_col = (ptrdiff_t)p->b.strides[p->b.rank - 1];
         OPF_TRY(image_offsets(planner, &p->b, batch, y->dims, args.images, &args.b_images, error));
     }
-    args.c_row = (ptrdiff_t)p->n;
-    int64_t *c_images = OPF_NEW(planner->arena, int64_t, args.images);
-    OPF_OOM_IF(error, c_images == NULL);
-    for (size_t i = 0; i < args.images; i++)
-        c_images[i] = (int64_t)(i * args.m * args.n);
-    args.c_images = c_images;
+    args.c_row = (ptrdiff_t)c_row;
     return opf_gemm_finish(planner, node, &args, &p->a, p->w == NULL ? &p->b : NULL, p->bias, y, split, lowered, kern->gemm_name, error);
 }
 
@@ -113,7 +119,7 @@ static opf_status lower_matmul(opf_planner *planner, const opf_node *node, const
         p.n = p.b.dims[p.b.rank - 1];
     }
     opf_place real;
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &real, error));
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], result_order(planner, node->outputs[0], lowered), &real, error));
     p.y = real;
     if (p.a.rank == 1) {
         insert_axis(&p.a, 0);

@@ -139,6 +139,27 @@ static void mark_outputs(opf_planner *planner)
     }
 }
 
+/* A value that only a Transpose reads is best written in the order that makes the transposed value row-major: the reshape
+   behind it (heads joined again after attention) is a view then. Only kernels that can write columns last take this up. */
+static opf_status mark_orders(opf_planner *planner, opf_error *error)
+{
+    const opf_graph *graph = planner->graph;
+    planner->order_of      = OPF_NEW(planner->arena, const int32_t *, graph->n_values);
+    OPF_OOM_IF(error, planner->order_of == NULL);
+    for (opf_node_id id = 1; id < graph->n_nodes; id++) {
+        const opf_node *node = opf_graph_node(graph, id);
+        const opf_attr *perm = node->op == &opf_op_Transpose ? opf_node_attr(node, "perm") : NULL;
+        if (perm == NULL || opf_graph_single_use(graph, node->inputs[0]) == NULL)
+            continue;
+        int32_t *order = OPF_NEW(planner->arena, int32_t, perm->n);
+        OPF_OOM_IF(error, order == NULL);
+        for (uint32_t i = 0; i < perm->n; i++)
+            order[i] = (int32_t)perm->ints[i];
+        planner->order_of[node->inputs[0]] = order;
+    }
+    return OPF_OK;
+}
+
 static const opf_lower_fn lowerings[] = {opf_lower_view,   opf_lower_conv,        opf_lower_matmul, opf_lower_rows,
                                          opf_lower_pool,   opf_lower_reduce,      opf_lower_concat, opf_lower_gather,
                                          opf_lower_batch_norm, opf_lower_elementwise, opf_lower_reference};
@@ -356,6 +377,7 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
     OPF_TRY(find_crossing(&planner, request, &crossing, error));
     OPF_TRY(find_work(&planner, request, crossing, &work, error));
     mark_outputs(&planner);
+    OPF_TRY(mark_orders(&planner, error));
     for (opf_value_id v = 1; v < graph->n_values; v++)
         if (crossing[v] && planner.output_of[v] == 0)
             planner.output_of[v] = OPF_CROSSING;

@@ -69,6 +69,7 @@ typedef struct opf_plan_step {
     size_t      scratch_bytes;
     double      flops, bytes;
     bool        is_copy; /* only moves elements to another layout for its node; counts as a kernel of its own */
+    opf_value_id copied; /* is_copy: the value, where it is one of the graph */
 } opf_plan_step;
 
 typedef struct opf_plan {

@@ -14,6 +14,7 @@ typedef struct opf_planner {
     opf_place              *places; /* by value; buffer 0: not placed yet */
     uint32_t               *output_of; /* by value: 1 + number of the graph output whose buffer it may be written to; OPF_CROSSING:
                                           read by later segments, so it needs a buffer of its own */
+    const int32_t         **order_of; /* by value: the order of axes in which its only reader, a Transpose, wants it; or NULL */
     opf_node_id             node; /* being lowered */
 } opf_planner;
 

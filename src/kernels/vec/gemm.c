@@ -26,16 +26,24 @@ enum { MR = 6 };
 enum { NR = 2 * V_N, CHUNK = 16 }; /* k steps between prefetches, which so stay out of the innermost loop */
 enum { SUM = 256 }; /* products that are summed before they join the total; any multiple of CHUNK */
 
-/* One vector of a row; n < V_N: its first n elements. */
-V_INLINE void finish(v_f x, const float *residual, float *c, size_t n, v_f lo, v_f hi)
+/* The end of a tile that does not fill its vectors, from its sums in memory: rare, so one copy of it is enough. */
+static __attribute__((noinline)) void finish_partial(const opf_gemm_tile *tile, const float *sums, size_t rows, size_t cols)
 {
-    if (residual)
-        x = v_add(x, n >= V_N ? v_load(residual) : v_load_n(residual, n));
-    x = v_min(hi, v_max(lo, x));
-    if (n >= V_N)
-        v_store(c, x);
-    else
-        v_store_n(c, x, n);
+    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t n = 0; n < cols; n += V_N) {
+            const size_t left     = cols - n < V_N ? cols - n : V_N;
+            const float *residual = tile->residual == NULL ? NULL : tile->residual + (ptrdiff_t)r * tile->residual_stride + n;
+            float       *c        = tile->c + (ptrdiff_t)r * tile->c_stride + n;
+            v_f          x        = v_load(sums + r * NR + n);
+            if (residual != NULL)
+                x = v_add(x, left == V_N ? v_load(residual) : v_load_n(residual, left));
+            x = v_min(hi, v_max(lo, x));
+            if (left == V_N)
+                v_store(c, x);
+            else
+                v_store_n(c, x, left);
+        }
 }
 
 /* rows, vecs and step are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form. */
@@ -66,7 +74,7 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
                 const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];
 #define STEP(r)                                                                                                        \
     if (r < rows) {                                                                                                    \
-        const v_f x = v_set(step == 0 ? row[r][k] : line[r * step]);                                                                       \
+        const v_f x = v_set(step == 0 ? row[r][k] : line[r * step]);                                                 \
         acc[r][0]   = v_fma(x, b0, acc[r][0]);                                                                         \
         if (vecs > 1)                                                                                                  \
             acc[r][1] = v_fma(x, b1, acc[r][1]);                                                                       \
@@ -96,18 +104,38 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
         EACH_ROW(JOIN)
     }
 
-    const v_f    lo = v_set(tile->lo), hi = v_set(tile->hi);
-    const float *residual = tile->residual;
-    float       *c        = tile->c;
+    if (cols != (size_t)vecs * V_N) {
+        float sums[MR * NR];
+#define KEEP(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        v_store(sums + r * NR, acc[r][0]);                                                                             \
+        v_store(sums + r * NR + V_N, acc[r][1]);                                                                       \
+    }
+        EACH_ROW(KEEP)
+        finish_partial(tile, sums, (size_t)rows, cols);
+        return;
+    }
+    if (tile->residual) {
+        const float *residual = tile->residual;
+#define ADD(r)                                                                                                         \
+    if (r < rows) {                                                                                                    \
+        acc[r][0] = v_add(acc[r][0], v_load(residual));                                                                \
+        if (vecs > 1)                                                                                                  \
+            acc[r][1] = v_add(acc[r][1], v_load(residual + V_N));                                                      \
+        if (r + 1 < rows)                                                                                              \
+            residual += tile->residual_stride;                                                                         \
+    }
+        EACH_ROW(ADD)
+    }
+    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
+    float    *c = tile->c;
 #define FINISH(r)                                                                                                      \
     if (r < rows) {                                                                                                    \
-        finish(acc[r][0], residual, c, cols, lo, hi);                                                                  \
+        v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                                   \
         if (vecs > 1)                                                                                                  \
-            finish(acc[r][1], residual ? residual + V_N : NULL, c + V_N, cols - V_N, lo, hi);                          \
-        if (r + 1 < rows) {                                                                                            \
+            v_store(c + V_N, v_min(hi, v_max(lo, acc[r][1])));                                                         \
+        if (r + 1 < rows)                                                                                              \
             c += tile->c_stride;                                                                                       \
-            residual = residual ? residual + tile->residual_stride : NULL;                                             \
-        }                                                                                                              \
     }
     EACH_ROW(FINISH)
 }

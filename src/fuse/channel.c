@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuse/channel.h"
+
+const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, int64_t channels)
+{
+    static const double zero = 0.0;
+    const opf_const *flat = opf_const_reshape(pool, c, 1, &(int64_t){(int64_t)c->count});
+    const opf_const *base = opf_const_splat(pool, OPF_DOUBLE, 1, &channels, &zero);
+    return flat != NULL && base != NULL ? opf_const_compute(pool, '+', base, flat) : NULL;
+}
+
+/* factors[g] for each of the `rows` rows of group g, [groups * rows]. */
+static const opf_const *repeat(opf_const_pool *pool, const opf_const *factors, int64_t groups, int64_t rows)
+{
+    static const double zero = 0.0;
+    const int64_t all = groups * rows;
+    const opf_const *column = opf_const_reshape(pool, factors, 2, (const int64_t[]){groups, 1});
+    const opf_const *base = opf_const_splat(pool, OPF_DOUBLE, 2, (const int64_t[]){groups, rows}, &zero);
+    const opf_const *full = column != NULL && base != NULL ? opf_const_compute(pool, '+', base, column) : NULL;
+    return full != NULL ? opf_const_reshape(pool, full, 1, &all) : NULL;
+}
+
+const opf_const *opf_channel_scale_columns(opf_const_pool *pool, const opf_const *w, const opf_const *factors,
+                                           int64_t groups)
+{
+    static const int32_t swap[] = {0, 2, 1, 3};
+    if (groups == 1 || w->count == 0)
+        return opf_const_scale(pool, w, factors, 1);
+    const int64_t rows = w->dims[0] / groups, columns = w->dims[1], rest = (int64_t)w->count / (w->dims[0] * columns);
+    if (columns == 1) {
+        const opf_const *factor = repeat(pool, factors, groups, rows);
+        return factor != NULL ? opf_const_scale(pool, w, factor, 0) : NULL;
+    }
+    /* The columns of all groups as rows, and back. */
+    const opf_const *c = opf_const_reshape(pool, w, 4, (const int64_t[]){groups, rows, columns, rest});
+    c = c != NULL ? opf_const_transpose(pool, c, swap) : NULL;
+    c = c != NULL ? opf_const_reshape(pool, c, 3, (const int64_t[]){groups * columns, rows, rest}) : NULL;
+    c = c != NULL ? opf_const_scale(pool, c, factors, 0) : NULL;
+    c = c != NULL ? opf_const_reshape(pool, c, 4, (const int64_t[]){groups, columns, rows, rest}) : NULL;
+    c = c != NULL ? opf_const_transpose(pool, c, swap) : NULL;
+    return c != NULL ? opf_const_reshape(pool, c, w->rank, w->dims) : NULL;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Constants with one element a channel, and weights scaled by them: what rules and absorbers share. */
+#ifndef OPF_FUSE_CHANNEL_H
+#define OPF_FUSE_CHANNEL_H
+
+#include "graph/constant.h"
+
+/* c (floats, any dims) as one double a channel: it has one element, or as many as there are channels. NULL: memory. */
+const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, int64_t channels);
+
+/* W is [groups * A, B, ...]: column b of group g times factors[g * B + b]. So the weights of a Conv are scaled along
+   their inputs, those of a ConvTranspose along their outputs. A recipe; NULL: memory. */
+const opf_const *opf_channel_scale_columns(opf_const_pool *pool, const opf_const *w, const opf_const *factors,
+                                           int64_t groups);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transforms of F(4x4, 3x3), a vector of channels at a time: 6 columns of 6, then the rows of what they give, which
+ * wait in L1. The coefficients of the points ±sqrt(1/2), ±sqrt(2) share subexpressions: 12 operations for 6 values.
+ */
+#include "kernels/simd/vec.h"
+
+#define ROOT 1.41421356237309504880f
+
+V_INLINE void input_1d(const v_f r[6], v_f o[6])
+{
+    const v_f half = v_set(0.5f), root = v_set(ROOT);
+    const v_f a = v_fnma(v_set(2.0f), r[2], r[4]), b = v_fnma(half, r[3], r[1]);
+    const v_f c = v_fnma(half, r[2], r[4]), d = v_fnma(half, r[1], r[3]);
+    o[0] = v_fnma(v_set(2.5f), r[2], v_add(r[0], r[4]));
+    o[1] = v_fnma(root, b, a);
+    o[2] = v_fma(root, b, a);
+    o[3] = v_fma(root, d, c);
+    o[4] = v_fnma(root, d, c);
+    o[5] = v_fnma(v_set(2.5f), r[3], v_add(r[1], r[5]));
+}
+
+V_INLINE void output_1d(const v_f m[6], v_f y[4])
+{
+    const v_f a = v_add(m[1], m[2]), b = v_sub(m[1], m[2]), c = v_add(m[3], m[4]), d = v_sub(m[3], m[4]);
+    y[0] = v_add(v_add(m[0], a), c);
+    y[1] = v_mul(v_set(ROOT), v_fma(v_set(0.5f), b, d));
+    y[2] = v_fma(v_set(0.5f), a, v_add(c, c));
+    y[3] = v_fma(v_set(2 * ROOT), v_fma(v_set(0.125f), b, d), m[5]);
+}
+
+/* n < V_N: the last channels, zeros behind them. edge: some pixels lie outside. */
+V_INLINE void input_vector(const opf_winograd_input *tile, size_t c, size_t n, const bool edge)
+{
+    v_f t[6][6], d[6], o[6];
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; j++) {
+#pragma GCC unroll 6
+        for (int i = 0; i < 6; i++) {
+            const ptrdiff_t at = i * tile->row + j * tile->pixel + (ptrdiff_t)c;
+            if (edge && (i < tile->top || i >= tile->bottom || j < tile->left || j >= tile->right))
+                d[i] = v_zero();
+            else
+                d[i] = n == V_N ? v_load(tile->x + at) : v_load_n(tile->x + at, n);
+        }
+        input_1d(d, o);
+#pragma GCC unroll 6
+        for (int i = 0; i < 6; i++)
+            t[i][j] = o[i];
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; i++) {
+        input_1d(t[i], o);
+#pragma GCC unroll 6
+        for (int j = 0; j < 6; j++)
+            v_store(tile->v + (i * 6 + j) * tile->v_point + (ptrdiff_t)c, o[j]);
+    }
+}
+
+static void winograd_input(const opf_winograd_input *tile)
+{
+    const bool edge = tile->top > 0 || tile->bottom < 6 || tile->left > 0 || tile->right < 6;
+    size_t     c    = 0;
+    for (; tile->c - c >= V_N; c += V_N)
+        if (edge)
+            input_vector(tile, c, V_N, true);
+        else
+            input_vector(tile, c, V_N, false);
+    if (c < tile->c)
+        input_vector(tile, c, tile->c - c, true);
+}
+
+/* Sums of one vector, to 16 rows of the panel's buffer; not finite when a sum is not: zero times it is not zero. */
+V_INLINE v_f output_vector(const float *m, ptrdiff_t m_point, float *sums)
+{
+    v_f t[4][6], d[6], y[4], zeros = v_zero();
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; j++) {
+#pragma GCC unroll 6
+        for (int i = 0; i < 6; i++)
+            d[i] = v_load(m + (i * 6 + j) * m_point);
+        output_1d(d, y);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            t[i][j] = y[i];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        output_1d(t[i], y);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            zeros = v_fma(y[j], v_zero(), zeros);
+            v_store(sums + (i * 4 + j) * 2 * V_N, y[j]);
+        }
+    }
+    return zeros;
+}
+
+static bool winograd_output(const opf_winograd_output *tile)
+{
+    float     sums[16 * 2 * V_N];
+    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
+    for (size_t n = 0; n < tile->cols; n += V_N)
+        if (v_m_any(v_is_nan(output_vector(tile->m + n, tile->m_point, sums + n))))
+            return false;
+    for (size_t n = 0; n < tile->cols; n += V_N) {
+        const size_t left = tile->cols - n;
+        const v_f    bias = tile->bias ? v_load(tile->bias + n) : v_zero();
+        for (size_t i = 0; i < tile->rows; i++)
+            for (size_t j = 0; j < tile->pixels; j++) {
+                const ptrdiff_t at = (ptrdiff_t)i * tile->residual_row + (ptrdiff_t)j * tile->residual_pixel + (ptrdiff_t)n;
+                float          *c  = tile->c + (ptrdiff_t)i * tile->row + (ptrdiff_t)j * tile->pixel + n;
+                v_f             x  = v_add(v_load(sums + (i * 4 + j) * 2 * V_N + n), bias);
+                if (tile->residual)
+                    x = v_add(x, left >= V_N ? v_load(tile->residual + at) : v_load_n(tile->residual + at, left));
+                x = v_min(hi, v_max(lo, x));
+                if (left >= V_N)
+                    v_store(c, x);
+                else
+                    v_store_n(c, x, left);
+            }
+    }
+    return true;
+}
+
+void OPF_K(winograd_init)(opf_kern *kern)
+{
+    kern->winograd_input  = winograd_input;
+    kern->winograd_output = winograd_output;
+}
