@@ -34,6 +34,7 @@ static json_t *missed_json(const opf_explanation *e)
         cli_json_set(object, "code", cli_json_text(m->code));
         cli_json_set(object, "node", cli_json_text(m->node));
         cli_json_set(object, "reason", cli_json_text(m->reason));
+        cli_json_set(object, "remedy", cli_json_text(m->remedy));
         cli_json_set(object, "matched", json_integer((json_int_t)m->matched));
         cli_json_set(object, "of", json_integer((json_int_t)m->of));
         cli_json_add(list, object);

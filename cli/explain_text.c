@@ -45,8 +45,9 @@ static void print_summary(const cli_options *options, const opf_explanation *e, 
     (void)fprintf(out, "%s (opset %lld): %zu nodes -> %zu kernels\n", options->paths.items[0], (long long)e->opset,
                   e->nodes_before, e->nodes_after);
     if (e->bytes_before >= 0 && e->bytes_after >= 0)
-        (void)fprintf(out, "activations read and written by one run: %s -> %s\n",
-                      cli_scaled(e->bytes_before, "B", before), cli_scaled(e->bytes_after, "B", after));
+        (void)fprintf(out, "activations read and written by one run: %s -> %s (%+.0f %%)\n",
+                      cli_scaled(e->bytes_before, "B", before), cli_scaled(e->bytes_after, "B", after),
+                      e->bytes_before > 0 ? 100 * (e->bytes_after / e->bytes_before - 1) : 0);
     else
         (void)fputs("activations read and written by one run: not known without sizes, give --dim or --shape\n", out);
     (void)fprintf(out, "\n  %-26s %6s %6s\n", "operator", "before", "after");
@@ -89,30 +90,67 @@ static void print_fusions(const opf_explanation *e, FILE *out)
     }
 }
 
-static void print_misses(const opf_explanation *e, size_t most, FILE *out)
+/* Entries that say the same of other nodes are one line, unless one rule or node is asked for. */
+static bool same_miss(const opf_miss_entry *a, const opf_miss_entry *b)
 {
-    (void)fprintf(out, "\nnearly fused, nearest first: %zu\n", e->n_missed);
-    for (size_t i = 0; i < e->n_missed && i < most; i++) {
-        const opf_miss_entry *m = &e->missed[i];
-        (void)fprintf(out, "  %s from %s: %s: %s (%s, %zu of %zu nodes matched)\n", m->rule, m->start, m->node,
-                      m->reason, m->code, m->matched, m->of);
-    }
-    if (e->n_missed > most)
-        (void)fprintf(out, "  ... and %zu more: --json has all of them, --rule those of one rule\n",
-                      e->n_missed - most);
+    return strcmp(a->rule, b->rule) == 0 && strcmp(a->code, b->code) == 0 && a->matched == b->matched && a->of == b->of;
 }
 
-static void print_kept(const opf_explanation *e, size_t most, FILE *out)
+static bool same_kept(const opf_kept_entry *a, const opf_kept_entry *b)
 {
+    return strcmp(a->op, b->op) == 0 && strcmp(a->code, b->code) == 0 && strcmp(a->reason, b->reason) == 0;
+}
+
+static void print_misses(const opf_explanation *e, bool all, FILE *out)
+{
+    size_t lines = 0, shown = 0;
+    (void)fprintf(out, "\nnearly fused, nearest first: %zu\n", e->n_missed);
+    for (size_t i = 0; i < e->n_missed && (all || lines < MAX_LINES); i++) {
+        const opf_miss_entry *m     = &e->missed[i];
+        bool                  first = true;
+        size_t                alike = 0;
+        for (size_t k = 0; !all && k < i && first; k++)
+            first = !same_miss(&e->missed[k], m);
+        for (size_t k = i + 1; !all && first && k < e->n_missed; k++)
+            alike += same_miss(&e->missed[k], m);
+        if (!first)
+            continue;
+        (void)fprintf(out, "  %s from %s: %s: %s (%s, %zu of %zu nodes matched)%s%s\n", m->rule, m->start, m->node,
+                      m->reason, m->code, m->matched, m->of, m->remedy == NULL ? "" : ": ",
+                      m->remedy == NULL ? "" : m->remedy);
+        if (alike != 0)
+            (void)fprintf(out, "    and %zu more like it: --rule %s shows them\n", alike, m->rule);
+        lines++;
+        shown += 1 + alike;
+    }
+    if (e->n_missed > shown)
+        (void)fprintf(out, "  ... and %zu more: --json has all of them\n", e->n_missed - shown);
+}
+
+static void print_kept(const opf_explanation *e, bool all, FILE *out)
+{
+    size_t lines = 0, shown = 0;
     (void)fprintf(out, "\nkernels that could not join another: %zu\n", e->n_kept);
-    for (size_t i = 0; i < e->n_kept && i < most; i++) {
-        const opf_kept_entry *k = &e->kept[i];
+    for (size_t i = 0; i < e->n_kept && (all || lines < MAX_LINES); i++) {
+        const opf_kept_entry *k     = &e->kept[i];
+        bool                  first = true;
+        size_t                alike = 0;
+        for (size_t j = 0; !all && j < i && first; j++)
+            first = !same_kept(&e->kept[j], k);
+        for (size_t j = i + 1; !all && first && j < e->n_kept; j++)
+            alike += same_kept(&e->kept[j], k);
+        if (!first)
+            continue;
         (void)fprintf(out, "  %s (%s)%s%s: %s (%s)\n", k->node, k->op, k->other == NULL ? "" : " beside ",
                       k->other == NULL ? "" : k->other, k->reason, k->code);
+        if (alike != 0)
+            (void)fprintf(out, "    and %zu more like it\n", alike);
+        lines++;
+        shown += 1 + alike;
     }
-    if (e->n_kept > most)
+    if (e->n_kept > shown)
         (void)fprintf(out, "  ... and %zu more: --json has all of them, --node what concerns one node\n",
-                      e->n_kept - most);
+                      e->n_kept - shown);
 }
 
 static void print_nodes(const cli_options *options, const opf_explanation *e, FILE *out)
@@ -140,8 +178,7 @@ void cli_explain_text(const cli_options *options, const opf_explanation *e, FILE
         print_fusions(e, out);
     else
         print_hits(e, out);
-    size_t most = is_filtered ? SIZE_MAX : MAX_LINES;
-    print_misses(e, most, out);
+    print_misses(e, is_filtered, out);
     if (options->rule == NULL)
-        print_kept(e, most, out);
+        print_kept(e, is_filtered, out);
 }

@@ -1,121 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ONNX backend suite: every node test of the onnx package whose operators opfuse lists.
+"""The ONNX backend suite, at the tolerance that it gives each case (tests/suite.py).
 
-The package holds the tests as Python code; they are written once per version into build/conform/VERSION/all, and the
-selected ones are linked below build/conform/VERSION/selected, which one `opfuse test` then runs. Cases that may fail
-stand in tests/conform_skip.txt with a reason; one of them that passes is a failure.
+    python3 tests/conform.py [--quick] [OPTION…]      with these options of `opfuse test`; without any, in three ways:
+                                                      fused, --no-fuse and --reference; a case must pass in each
+    python3 tests/conform.py --runtime onnxruntime    counts what ONNX Runtime passes, for comparison
+
+--quick leaves out the light models. tests/conform_skip.txt lists what may fail, each with its reason: operators as
+op:NAME, cases by name. A listed operator that is supported is a failure, and so is a listed case that passes. Cases
+with random outputs are checked for type, shape and distribution (tests/draws.py).
 """
 
-import json
+import argparse
+import fnmatch
 import pathlib
-import shutil
+import re
 import sys
-import warnings
+import tempfile
 
-import numpy as np
-import onnx
-from onnx import numpy_helper
-from onnx.backend.test.case.node import collect_testcases
+import draws
+import runtimes
+import suite
+from harness import ROOT, Tally, opfuse_json, supported_operators
 
-from harness import BUILD, ROOT, Tally, opfuse_json, supported_operators
-
-# Their expected outputs are what another generator drew.
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-FOLDER = BUILD / "conform" / onnx.__version__
+WAYS = ([], ["--no-fuse"], ["--reference"])
 
 
-def operators(model):
-    """All operators of a model, bodies and local functions included, as domain/name."""
-    local = {(f.domain, f.name) for f in model.functions}
-    found = set()
-
-    def visit(nodes):
-        for node in nodes:
-            if (node.domain, node.op_type) not in local:
-                domain = "" if node.domain == "ai.onnx" else node.domain
-                found.add(f"{domain}/{node.op_type}" if domain else node.op_type)
-            for attribute in node.attribute:
-                for graph in [attribute.g, *attribute.graphs]:
-                    visit(graph.node)
-
-    visit(model.graph.node)
-    for function in model.functions:
-        visit(function.node)
-    return sorted(found)
-
-
-def to_proto(value, info):
-    if isinstance(value, (onnx.TensorProto, onnx.SequenceProto, onnx.OptionalProto)):
-        return value
-    kind = info.type.WhichOneof("value")
-    if kind == "sequence_type":
-        return numpy_helper.from_list(value, info.name)
-    if kind == "optional_type":
-        return numpy_helper.from_optional(value, info.name)
-    return numpy_helper.from_array(np.asarray(value), info.name)
-
-
-def write_case(folder, case):
-    folder.mkdir(parents=True)
-    (folder / "model.onnx").write_bytes(case.model.SerializeToString())
-    for index, (inputs, outputs) in enumerate(case.data_sets):
-        target = folder / f"test_data_set_{index}"
-        target.mkdir()
-        # Optional inputs that a case leaves out are no inputs of its graph either.
-        for stem, values, infos in (("input", inputs, case.model.graph.input), ("output", outputs, case.model.graph.output)):
-            for position, (value, info) in enumerate(zip(values, infos)):
-                (target / f"{stem}_{position}.pb").write_bytes(to_proto(value, info).SerializeToString())
-
-
-def generate():
-    index = FOLDER / "index.json"
-    if index.exists():
-        return json.loads(index.read_text())
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    names = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    for case in cases:
-        try:
-            write_case(FOLDER / "all" / case.name, case)
-        except Exception as error:  # a type that numpy_helper cannot write
-            shutil.rmtree(FOLDER / "all" / case.name, ignore_errors=True)
-            print(f"note: {case.name} could not be written: {error}")
-            continue
-        names[case.name] = operators(case.model)
-    index.write_text(json.dumps(names))
-    return names
-
-
-def main():
-    tally = Tally(ROOT / "tests" / "conform_skip.txt")
-    names = generate()
-    supported = supported_operators()
-    selected = FOLDER / "selected"
-    shutil.rmtree(selected, ignore_errors=True)
-    selected.mkdir(parents=True)
-    for name, wanted in names.items():
-        if RANDOM.intersection(wanted):
-            tally.skip(name, "its outputs are random")
-        elif wanted and supported.issuperset(wanted):
-            (selected / name).symlink_to(pathlib.Path("..") / "all" / name)
-    count = sum(1 for _ in selected.iterdir())
-    if not count:
-        tally.result("selection", "no case uses only operators of `opfuse ops`")
-        tally.finish()
+def ask_opfuse(cases, options):
+    """Error text, or None, for each case by name, after one run of the tool for each tolerance."""
     seen = {}
-    report = opfuse_json("test", selected, *sys.argv[1:], codes=(0, 1), timeout=600)
-    for case in report["cases"]:
-        seen[case["name"]] = None if case["status"] == "passed" else f"{case['status']}: {case['reason']}"
-    for path in sorted(selected.iterdir()):
-        tally.result(path.name, seen.get(path.name, "not reported"))
+    groups = {}
+    for case in cases:
+        groups.setdefault((case.rtol, case.atol), []).append(case)
+    for (rtol, atol), group in groups.items():
+        with tempfile.TemporaryDirectory(dir=suite.FOLDER) as folder:
+            names = {}
+            for number, case in enumerate(group):
+                name = f"{number:05}"
+                names[name] = case.name
+                (pathlib.Path(folder) / name).symlink_to(case.folder)
+            report = opfuse_json("test", folder, "--rtol", rtol, "--atol", atol, *options, codes=(0, 1), timeout=900)
+        for entry in report["cases"]:
+            reason = re.sub(r"^\S*/(?=model\.onnx|output_)", "", entry["reason"] or "")
+            seen[names[entry["name"]]] = None if entry["status"] == "passed" else f"{entry['status']}: {reason}"
+    return seen
+
+
+def errors_of_opfuse(cases, options):
+    """Each case in each way; random ones by their distribution."""
+    ways = [options] if options else WAYS
+    errors = {case.name: [] for case in cases}
+    for way in ways:
+        seen = ask_opfuse([case for case in cases if not draws.is_random(case)], way)
+        for case in cases:
+            if draws.is_random(case):
+                error = draws.check(case, lambda model, inputs: runtimes.run_opfuse(model, inputs, way))
+            else:
+                error = seen.get(case.name, "not reported")
+            if error:
+                errors[case.name].append(" ".join([*way, error]))
+    return {name: "; ".join(texts) or None for name, texts in errors.items()}
+
+
+def errors_of_onnxruntime(cases):
+    return {case.name: draws.check(case, runtimes.run_onnxruntime) if draws.is_random(case) else runtimes.check_onnxruntime(case)
+            for case in cases}
+
+
+def tally_opfuse(cases, errors):
+    tally = Tally(ROOT / "tests" / "conform_skip.txt")
+    refused = {pattern.removeprefix("op:"): reason for pattern, reason in tally.gaps if pattern.startswith("op:")}
+    for case in cases:
+        wanted = sorted(refused.keys() & set(case.operators))
+        if wanted and errors[case.name]:
+            tally.skip(case.name, ", ".join(f"{name}: {refused[name]}" for name in wanted))
+        else:
+            tally.result(case.name, errors[case.name])
+    for operator in sorted(supported_operators() & refused.keys()):
+        tally.result("op:" + operator, None)
     for pattern, _ in tally.gaps:
-        if "*" not in pattern and pattern not in names:
-            tally.result(pattern, "is listed as a known gap, but there is no such case")
-    print(f"{count} of {len(names)} cases use only supported operators")
+        if not pattern.startswith("op:") and not any(fnmatch.fnmatchcase(case.name, pattern) for case in cases):
+            tally.result(pattern, "is listed, but there is no such case")
     tally.finish()
 
 
+def main():
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--runtime", choices=("opfuse", "onnxruntime"), default="opfuse")
+    parser.add_argument("--quick", action="store_true")
+    arguments, options = parser.parse_known_args()
+    cases = [case for case in suite.generate() if not (arguments.quick and case.name.startswith("real/"))]
+    if arguments.runtime == "onnxruntime":
+        cases = [case for case in cases if not case.name.startswith("older-")]
+    if arguments.runtime == "opfuse":
+        errors = errors_of_opfuse(cases, options)
+    else:
+        errors = errors_of_onnxruntime(cases)
+    own = [case for case in cases if not case.name.startswith("older-")]
+    passed = sum(1 for case in own if errors[case.name] is None)
+    total = f"{arguments.runtime}: {passed} of the {len(own)} cases of onnx {suite.onnx.__version__} pass"
+    if arguments.runtime == "opfuse":
+        print(total)
+        tally_opfuse(cases, errors)
+    for case in own:
+        if errors[case.name]:
+            print(f"{case.name}: {errors[case.name]}")
+    print(total)
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -23,7 +23,10 @@ SHARED = ROOT.parent / "shared" / "corpus"
 ARCHIVE = SHARED / "corpus.tar.zst"
 FOLDER = BUILD / "corpus"
 GAPS = ROOT / "tests" / "corpus_skip.txt"
-UNSUPPORTED = re.compile(r"(\w+)(?: of domain ([\w.]+))?(?:, opset \d+)?(?: \((?:known from (\d+) on|[^)]*)\))?: (?:node|\d+ nodes)")
+UNSUPPORTED = re.compile(
+    r"(\w+)(?: of domain ([\w.]+))?(?:, opset \d+)?"
+    r"(?: \((?:known from (\d+) on|[^)]*)\))?: (?:node|\d+ nodes)"
+)
 SECONDS = 10
 
 
@@ -62,7 +65,7 @@ def link(source, target):
 
 
 def prepare_sets():
-    """Puts each model next to its sets, so that the folder is what `opfuse test` takes; returns the names of the cases."""
+    """Puts each model next to its sets, as `opfuse test` wants them; returns the names of the cases."""
     external = set(external_files())
     names = []
     with open(SHARED / "golden.tsv", newline="") as file:

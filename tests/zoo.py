@@ -29,7 +29,8 @@ INTEGERS = {onnx.TensorProto.INT64: np.int64, onnx.TensorProto.INT32: np.int32}
 def exporter_python():
     for python in ("/usr/bin/python3", "python3"):
         try:
-            if subprocess.run([python, "-c", "import torch, torchvision, onnx"], capture_output=True, check=False).returncode == 0:
+            done = subprocess.run([python, "-c", "import torch, torchvision, onnx"], capture_output=True, check=False)
+            if done.returncode == 0:
                 return python
         except OSError:
             continue
@@ -125,10 +126,11 @@ def check_model(path, tally):
         expected = dict(zip(names, session.run(None, inputs)))
         modes = MODES + ([["--cpu", "scalar"]] if small and len(seen) == 1 else [])
         for mode in modes:
-            label = ",".join(f"{name}={size}" for name, size in own.items())
-            tally.result(f"{path.stem}[{label}{' ' if mode else ''}{' '.join(mode)}]", check_run(path, inputs, expected, mode))
+            label = " ".join([*(f"{name}={size}" for name, size in own.items()), *mode])
+            tally.result(f"{path.stem}[{label}]", check_run(path, inputs, expected, mode))
     done = opfuse("verify", path, "--quiet", timeout=600)
-    tally.result(f"{path.stem}:verify", None if done.returncode == 0 else f"exit code {done.returncode}: {last_line(done.stdout + done.stderr)}")
+    wrong = f"exit code {done.returncode}: {last_line(done.stdout + done.stderr)}" if done.returncode != 0 else None
+    tally.result(f"{path.stem}:verify", wrong)
 
 
 def main():

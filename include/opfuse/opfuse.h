@@ -266,6 +266,7 @@ typedef struct opf_miss_entry {
     const char *code;  /* OP, CONST, ATTR, DTYPE, RANK, SHAPE, … */
     const char *node;  /* at fault */
     const char *reason;
+    const char *remedy; /* what would make it fuse; NULL: nothing that a model's author can do */
     size_t      matched;
     size_t      of;
 } opf_miss_entry;
@@ -343,16 +344,21 @@ typedef struct opf_verify_options {
 
 typedef struct opf_verify_entry {
     const char *input;  /* which inputs: "random", "zeros", "large", …, with sizes */
-    const char *output; /* graph output, or the rewrite with --each */
+    const char *output; /* graph output; of a node the value that it makes */
     double      max_abs, max_rel;
     size_t      n_wrong;
     bool        passed;
+    const char *rewrite; /* with each: that was applied by itself; else NULL */
+    const char *node;    /* of the fused graph, in the list of nodes; else NULL */
 } opf_verify_entry;
 
 typedef struct opf_verification {
     bool                    passed;
     const opf_verify_entry *entries;
     size_t                  n_entries;
+    const opf_verify_entry *nodes; /* kernels' own results that the reference graph has too, in the order in which they run */
+    size_t                  n_nodes;
+    const char             *wrong_node;    /* the first of nodes that differs, else NULL */
     const char             *wrong_rewrite; /* with each: the first that is wrong, else NULL */
 } opf_verification;
 OPF_API opf_status opf_model_verify(const opf_model *model, const opf_verify_options *options, opf_report **report,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Explanations: what the stages did, counted in kernels of a plan, with a reason for every node that stayed a kernel. */
-#include "exec/model.h"
+#include "exec/kept.h"
 
 #include "base/tally.h"
 #include "cpu/cpu.h"
@@ -11,169 +11,164 @@
 
 /* ---- counting ---- */
 
-static bool count_graph(opf_arena *arena, opf_tally *tally, const opf_graph *graph)
-{
-    for (opf_node_id id = 1; id < graph->n_nodes; id++) {
-        const opf_node *node = opf_graph_node(graph, id);
-        if (!opf_node_is_alive(node))
-            continue;
-        if (!opf_tally_add(tally, arena, node->op_type))
-            return false;
-        for (uint32_t b = 0; b < node->n_bodies; b++)
-            if (!count_graph(arena, tally, node->bodies[b]))
-                return false;
-    }
-    return true;
-}
+typedef struct {
+    const opf_graph *graph;
+    bool            *runs; /* by node: a kernel computes it */
+} running;
 
-/* A fused node counts under its anchor; elementwise operators joined without an anchor are a region. */
-static const char *kernel_op(const opf_graph *graph, const opf_plan_step *step)
-{
-    if (step->is_copy)
-        return "Copy";
-    const opf_node *node = opf_graph_node(graph, step->node);
-    bool elementwise     = node->op == &opf_op_Identity || (node->op != NULL && (node->op->traits & OPF_ELEMENTWISE) != 0);
-    return elementwise && node->epilogue.n != 0 ? "Elementwise" : node->op_type;
-}
+/* What explanations are collected in. */
+typedef struct {
+    const opf_model *model;
+    opf_report      *report;
+    opf_arena        scratch;
+    opf_kept_finder  finder;
+    opf_tally        after;
+    opf_kept_entry  *kept;
+    uint32_t         n_kept, kept_capacity;
+    running         *graphs; /* the main graph and bodies that have kernels */
+    uint32_t         n_graphs, graphs_capacity;
+    opf_graph_node_entry *nodes;
+    uint32_t              n_nodes, nodes_capacity;
+} collector;
 
-/* ---- why a node stayed a kernel ---- */
-
-static const opf_miss *find_miss(const opf_model *model, const char *node)
+static bool *running_nodes(const collector *c, const opf_graph *graph)
 {
-    for (uint32_t i = 0; i < model->report.n_misses; i++)
-        if (strcmp(model->report.misses[i].node, node) == 0)
-            return &model->report.misses[i];
-    for (uint32_t i = 0; i < model->report.n_misses; i++)
-        if (strcmp(model->report.misses[i].start, node) == 0)
-            return &model->report.misses[i];
+    for (uint32_t i = 0; i < c->n_graphs; i++)
+        if (c->graphs[i].graph == graph)
+            return c->graphs[i].runs;
     return NULL;
 }
 
-/* What computes the node's main operand: 0 when it only reads graph inputs and constants. */
-static opf_value_id main_operand(const opf_graph *graph, const opf_node *node)
+/* A graph in segments has several plans: the kernels of all of them must be known before reasons are given. */
+static opf_status mark_running(void *user, const opf_plan *plan, opf_error *error)
 {
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (node->inputs[i] != 0 && opf_graph_value(graph, node->inputs[i])->producer != 0)
-            return node->inputs[i];
-    return 0;
-}
-
-/* Why an operator of this kind never joins the kernel before it, however it is used; NULL: it could. */
-static const char *reason_of_kind(const opf_node *node, const opf_node *producer, opf_arena *arena)
-{
-    if (node->op == &opf_op_Concat)
-        return opf_arena_printf(arena, "%s (%s) writes its result densely: the part is copied into place", producer->name, producer->op_type);
-    if (node->op == &opf_op_Gather)
-        return "selects by index: no kernel reads its operand through a list of indices";
-    if (node->op == &opf_op_Cast)
-        return opf_arena_printf(arena, "changes the type: a step of %s (%s) keeps it", producer->name, producer->op_type);
-    if ((node->op->traits & OPF_MOVEMENT) != 0)
-        return opf_arena_printf(arena, "%s (%s) leaves the elements in an order that these dimensions cannot express as strides: one copy",
-                                producer->name, producer->op_type);
-    if ((node->op->traits & OPF_NORMALIZATION) != 0)
-        return opf_arena_printf(arena, "needs whole rows, %s (%s) computes them in pieces", producer->name, producer->op_type);
-    return NULL;
-}
-
-static opf_kept_entry reason_from_neighbours(const opf_graph *graph, opf_node_id id, opf_arena *arena)
-{
-    const opf_node *node  = opf_graph_node(graph, id);
-    opf_kept_entry  entry = {.node = node->name, .op = node->op_type, .code = "NO_KERNEL"};
-    opf_value_id    main  = main_operand(graph, node);
-    if (main == 0) {
-        entry.code   = "OP";
-        entry.reason = "reads graph inputs and constants only: there is no kernel before it to join";
-        return entry;
+    collector *c    = user;
+    bool      *runs = running_nodes(c, plan->graph);
+    if (runs == NULL) {
+        runs = OPF_NEW(&c->scratch, bool, plan->graph->n_nodes);
+        OPF_OOM_IF(error, runs == NULL || !OPF_PUSH(&c->scratch, c->graphs, c->n_graphs, c->graphs_capacity, ((running){plan->graph, runs})));
     }
-    const opf_value *value    = opf_graph_value(graph, main);
-    const opf_node  *producer = opf_graph_node(graph, value->producer);
-    entry.other               = producer->name;
-    entry.reason              = reason_of_kind(node, producer, arena);
-    for (uint32_t u = 0; entry.reason == NULL && u < value->n_uses; u++) {
-        if (value->uses[u].node == id)
-            continue;
-        bool output  = value->uses[u].node == 0;
-        entry.code   = output ? "IS_OUTPUT" : "USED_OUTSIDE";
-        entry.reason = output ? opf_arena_printf(arena, "the result of %s is also graph output %s", producer->name, value->name)
-                              : opf_arena_printf(arena, "the result of %s is also read by %s", producer->name,
-                                                 opf_graph_node(graph, value->uses[u].node)->name);
-    }
-    if (entry.reason == NULL)
-        entry.reason = opf_arena_printf(arena, "%s (%s) takes no steps of this kind", producer->name, producer->op_type);
-    return entry;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        runs[plan->steps[i].node] = runs[plan->steps[i].node] || !plan->steps[i].is_copy;
+    return OPF_OK;
 }
 
-static opf_status add_kept(const opf_model *model, const opf_plan *plan, opf_report *report, opf_error *error)
+static opf_status add_kernels(void *user, const opf_plan *plan, opf_error *error)
 {
-    const opf_graph *graph = plan->graph;
-    opf_kept_entry  *list  = OPF_NEW(&report->arena, opf_kept_entry, plan->n_steps);
-    OPF_OOM_IF(error, list == NULL);
-    size_t n = 0;
+    collector  *c    = user;
+    const bool *runs = running_nodes(c, plan->graph);
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const opf_plan_step *step = &plan->steps[i];
-        const opf_node      *node = opf_graph_node(graph, step->node);
-        if (node->op == NULL)
+        OPF_OOM_IF(error, !opf_tally_add(&c->after, &c->report->arena, opf_kept_op(plan->graph, step)));
+        if (!opf_kept_wants_reason(plan->graph, step))
             continue;
-        uint32_t wanted = OPF_ELEMENTWISE | OPF_MOVEMENT | OPF_NORMALIZATION;
-        if ((node->op->traits & wanted) == 0 && !step->is_copy)
-            continue;
-        opf_kept_entry  entry = {.node = node->name, .op = kernel_op(graph, step)};
-        const opf_miss *miss  = step->is_copy ? NULL : find_miss(model, node->name);
-        if (miss != NULL) {
-            entry.code   = opf_miss_code_name(miss->code);
-            entry.other  = strcmp(miss->node, node->name) == 0 ? miss->start : miss->node;
-            entry.reason = miss->reason;
-        } else if (step->is_copy) {
-            entry.code   = "NO_KERNEL";
-            entry.other  = node->name;
-            entry.reason = opf_arena_printf(&report->arena, "%s: %s (%s) needs its operand in another layout", step->kernel, node->name, node->op_type);
-        } else {
-            entry    = reason_from_neighbours(graph, step->node, &report->arena);
-            entry.op = kernel_op(graph, step);
-        }
-        OPF_OOM_IF(error, entry.reason == NULL);
-        list[n++] = entry;
+        opf_kept_entry entry = opf_kept_reason(&c->finder, plan, step, runs);
+        OPF_OOM_IF(error, entry.reason == NULL || !OPF_PUSH(&c->report->arena, c->kept, c->n_kept, c->kept_capacity, entry));
     }
-    report->explanation.kept   = list;
-    report->explanation.n_kept = n;
+    return OPF_OK;
+}
+
+static bool is_view(const opf_node *node)
+{
+    return node->op == &opf_op_Reshape || node->op == &opf_op_Flatten || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze ||
+           node->op == &opf_op_Transpose || node->op == &opf_op_Expand || node->op == &opf_op_Slice || node->op == &opf_op_Split ||
+           (node->op == &opf_op_Identity && node->epilogue.n == 0);
+}
+
+/* Where no sizes can be made up: nodes that are neither views nor shape arithmetic, without reasons. */
+static opf_status count_nodes(collector *c, const opf_graph *graph, opf_error *error)
+{
+    opf_node_id *order;
+    uint32_t     n;
+    OPF_TRY(opf_graph_sort(graph, &c->scratch, &order, &n, error));
+    bool *needed = opf_plan_needed(graph, order, n, &c->scratch);
+    bool *runs   = OPF_NEW(&c->scratch, bool, graph->n_nodes);
+    OPF_OOM_IF(error, needed == NULL || runs == NULL || !OPF_PUSH(&c->scratch, c->graphs, c->n_graphs, c->graphs_capacity, ((running){graph, runs})));
+    for (uint32_t i = 0; i < n; i++) {
+        const opf_node *node  = opf_graph_node(graph, order[i]);
+        bool            known = true;
+        for (uint32_t o = 0; o < node->n_outputs; o++)
+            known = known && (node->outputs[o] == 0 || opf_graph_value(graph, node->outputs[o])->info.n_values >= 0);
+        for (uint32_t b = 0; b < node->n_bodies; b++)
+            OPF_TRY(count_nodes(c, node->bodies[b], error));
+        if (!needed[order[i]] || node->n_bodies != 0 || known || is_view(node))
+            continue;
+        runs[order[i]] = true;
+        OPF_OOM_IF(error, !opf_tally_add(&c->after, &c->report->arena, node->op_type));
+    }
     return OPF_OK;
 }
 
 /* ---- the fused graph, node by node ---- */
 
-static opf_status add_nodes(const opf_graph *graph, const opf_plan *plan, opf_report *report, opf_error *error)
+static opf_status add_nodes(collector *c, const opf_graph *graph, opf_error *error)
 {
-    opf_arena            *arena = &report->arena;
-    opf_node_id          *order;
-    uint32_t              n;
-    OPF_TRY(opf_graph_sort(graph, arena, &order, &n, error));
-    opf_graph_node_entry *list  = OPF_NEW(arena, opf_graph_node_entry, n);
-    uint32_t             *index = OPF_NEW(arena, uint32_t, graph->n_nodes);
-    bool                 *runs  = OPF_NEW(arena, bool, graph->n_nodes);
-    OPF_OOM_IF(error, list == NULL || index == NULL || runs == NULL);
-    for (uint32_t i = 0; plan != NULL && i < plan->n_steps; i++)
-        runs[plan->steps[i].node] = true;
+    opf_arena   *arena = &c->report->arena;
+    opf_node_id *order;
+    uint32_t     n;
+    OPF_TRY(opf_graph_sort(graph, &c->scratch, &order, &n, error));
+    uint32_t   *index = OPF_NEW(&c->scratch, uint32_t, graph->n_nodes);
+    const bool *runs  = running_nodes(c, graph);
+    OPF_OOM_IF(error, index == NULL);
     for (uint32_t i = 0; i < n; i++) {
         const opf_node *node = opf_graph_node(graph, order[i]);
-        index[order[i]]      = i;
+        for (uint32_t b = 0; b < node->n_bodies; b++)
+            OPF_TRY(add_nodes(c, node->bodies[b], error));
+        index[order[i]] = c->n_nodes;
         opf_text text;
         opf_text_init(&text, arena);
         opf_text_node(&text, graph, order[i]);
         uint32_t *producers = OPF_NEW(arena, uint32_t, node->n_inputs);
         OPF_OOM_IF(error, producers == NULL || text.failed);
-        list[i] = (opf_graph_node_entry){.name = node->name, .op = node->op_type, .origin = node->origin, .n_origin = node->n_origin, .text = text.data, .producers = producers, .is_kernel = plan == NULL || runs[order[i]]};
+        opf_graph_node_entry entry = {.name = node->name, .op = node->op_type, .origin = node->origin, .n_origin = node->n_origin, .text = text.data, .producers = producers};
+        entry.is_kernel            = runs != NULL && runs[order[i]];
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             opf_node_id producer = node->inputs[k] == 0 ? 0 : opf_graph_value(graph, node->inputs[k])->producer;
             if (producer != 0)
-                producers[list[i].n_producers++] = index[producer];
+                producers[entry.n_producers++] = index[producer];
         }
+        OPF_OOM_IF(error, !OPF_PUSH(arena, c->nodes, c->n_nodes, c->nodes_capacity, entry));
     }
-    report->explanation.nodes   = list;
-    report->explanation.n_nodes = n;
     return OPF_OK;
 }
 
 /* ---- the entry points ---- */
+
+static const char *remedy(const opf_miss *miss)
+{
+    if (strstr(miss->reason, "also a graph input") != NULL)
+        return "fuses with --freeze, or if it is no graph input";
+    switch (miss->code) {
+    case OPF_MISS_OP:
+        return "fuses if spelled like the rule";
+    case OPF_MISS_CONST:
+        return "fuses with that constant";
+    case OPF_MISS_ATTR:
+        return "fuses with that attribute";
+    case OPF_MISS_DTYPE:
+        return "fuses if the types agree";
+    case OPF_MISS_RANK:
+    case OPF_MISS_SHAPE:
+        return "fuses if the shapes agree";
+    case OPF_MISS_SHAPE_UNKNOWN:
+        return "fuses if the sizes share a symbol, or are given (--dim, --shape)";
+    case OPF_MISS_USED_OUTSIDE:
+        return "fuses if nothing else reads that value";
+    case OPF_MISS_IS_OUTPUT:
+        return "fuses if that value is no graph output";
+    case OPF_MISS_CAPTURED:
+        return "fuses if no body reads that value";
+    case OPF_MISS_NOT_CONVEX:
+        return "fuses if that operand does not depend on the match";
+    case OPF_MISS_DISABLED:
+        return "fuses without --only and --skip";
+    case OPF_MISS_NO_KERNEL:
+    case OPF_MISS_NO_GAIN:
+    case OPF_MISS_BUDGET:
+        break;
+    }
+    return NULL;
+}
 
 static opf_status copy_fusions(const opf_model *model, opf_report *report, opf_error *error)
 {
@@ -184,8 +179,8 @@ static opf_status copy_fusions(const opf_model *model, opf_report *report, opf_e
     for (uint32_t i = 0; i < r->n_fusions; i++)
         fusions[i] = (opf_fusion_entry){r->fusions[i].rule, r->fusions[i].anchor, r->fusions[i].origin, r->fusions[i].n_origin};
     for (uint32_t i = 0; i < r->n_misses; i++)
-        misses[i] = (opf_miss_entry){r->misses[i].rule, r->misses[i].start,  opf_miss_code_name(r->misses[i].code), r->misses[i].node,
-                                     r->misses[i].reason, r->misses[i].matched, r->misses[i].of};
+        misses[i] = (opf_miss_entry){r->misses[i].rule, r->misses[i].start, opf_miss_code_name(r->misses[i].code), r->misses[i].node,
+                                     r->misses[i].reason, remedy(&r->misses[i]), r->misses[i].matched, r->misses[i].of};
     report->explanation.fusions   = fusions;
     report->explanation.n_fusions = r->n_fusions;
     report->explanation.missed    = misses;
@@ -227,47 +222,64 @@ static opf_status fill_plans(const opf_model *model, opf_report *report, opf_pla
     opf_plan        *before = NULL;
     e->bytes_before = e->bytes_after = -1;
     OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+    if (*plan != NULL && (*plan)->needs_data)
+        return OPF_OK;
     if (*plan != NULL) {
         OPF_TRY(numeric_plan(model, model->simplified, &report->arena, &before, error));
         e->bytes_after  = (*plan)->bytes;
-        e->bytes_before = before->bytes;
+        e->bytes_before = before->needs_data ? -1 : before->bytes;
         opf_plan_destroy(&before);
         return OPF_OK;
     }
     return opf_model_generic_plan(model, model->fused, plan, error);
 }
 
-static opf_status fill(const opf_model *model, opf_report *report, opf_plan **plan, opf_error *error)
+/* The plans of the fused graph: one, or those of its parts. */
+static opf_status visit_plans(collector *c, const opf_plan *plan, opf_visit_part visit, opf_error *error)
 {
-    opf_explanation *e = &report->explanation;
-    opf_tally        after = {0};
-    e->opset      = opset_of(model);
-    e->ir_version = model->loaded.ir_version;
-    OPF_TRY(copy_fusions(model, report, error));
-    OPF_TRY(fill_plans(model, report, plan, error));
-    if ((*plan)->needs_data) { /* counted by nodes: nothing tells which of them become views */
-        OPF_OOM_IF(error, !count_graph(&report->arena, &after, model->fused));
-    } else {
-        for (uint32_t i = 0; i < (*plan)->n_steps; i++)
-            OPF_OOM_IF(error, !opf_tally_add(&after, &report->arena, kernel_op(model->fused, &(*plan)->steps[i])));
-        OPF_TRY(add_kept(model, *plan, report, error));
-    }
+    return plan->needs_data ? opf_model_generic_parts(c->model, c->model->fused, visit, c, error) : visit(c, plan, error);
+}
+
+static opf_status fill(collector *c, opf_plan **plan, opf_error *error)
+{
+    const opf_model *model = c->model;
+    opf_explanation *e     = &c->report->explanation;
+    e->opset               = opset_of(model);
+    e->ir_version          = model->loaded.ir_version;
+    OPF_TRY(copy_fusions(model, c->report, error));
+    OPF_TRY(fill_plans(model, c->report, plan, error));
+    opf_status status = visit_plans(c, *plan, mark_running, error);
+    if (status == OPF_UNSUPPORTED)
+        status = count_nodes(c, model->fused, error);
+    else if (status == OPF_OK)
+        status = visit_plans(c, *plan, add_kernels, error);
+    OPF_TRY(status);
+    OPF_TRY(add_nodes(c, model->fused, error));
     e->nodes_before = model->loaded.ops.total;
     e->ops_before   = model->loaded.ops.list;
     e->n_ops_before = model->loaded.ops.n;
-    e->nodes_after  = after.total;
-    e->ops_after    = after.list;
-    e->n_ops_after  = after.n;
-    return add_nodes(model->fused, (*plan)->needs_data ? NULL : *plan, report, error);
+    e->nodes_after  = c->after.total;
+    e->ops_after    = c->after.list;
+    e->n_ops_after  = c->after.n;
+    e->kept         = c->kept;
+    e->n_kept       = c->n_kept;
+    e->nodes        = c->nodes;
+    e->n_nodes      = c->n_nodes;
+    return OPF_OK;
 }
 
 opf_status opf_model_explain(const opf_model *model, opf_report **report, opf_error *error)
 {
     OPF_FAIL_IF(error, model == NULL || report == NULL, OPF_INVALID_ARGUMENT, "model and report must not be NULL");
-    OPF_TRY(opf_report_create((opf_heap *)(uintptr_t)&model->heap, report, error));
-    opf_plan  *plan   = NULL;
-    opf_status status = fill(model, *report, &plan, error);
+    opf_heap *heap = (opf_heap *)(uintptr_t)&model->heap;
+    OPF_TRY(opf_report_create(heap, report, error));
+    collector c    = {.model = model, .report = *report};
+    opf_plan *plan = NULL;
+    opf_arena_init(&c.scratch, heap);
+    opf_kept_begin(&c.finder, model, &(*report)->arena, &c.scratch);
+    opf_status status = fill(&c, &plan, error);
     opf_plan_destroy(&plan);
+    opf_arena_fini(&c.scratch);
     if (status != OPF_OK)
         opf_report_destroy(report);
     return status;

@@ -114,6 +114,16 @@ static opf_status copy_names(opf_model *model, const char *const *names, size_t 
     return OPF_OK;
 }
 
+/* Bytes for forms of weights kept for speed alone: as much as the weights themselves, and never little. */
+static size_t extra_budget(const opf_graph *graph)
+{
+    enum { LEAST = 16 << 20 };
+    size_t bytes = 0;
+    for (opf_value_id v = 1; v < graph->n_values; v++)
+        bytes += graph->values[v].constant != NULL ? opf_const_size(graph->values[v].constant) : 0;
+    return bytes < LEAST ? LEAST : bytes;
+}
+
 static opf_status build(opf_model *model, const void *data, size_t bytes, bool mapped, const char *folder, const opf_model_options *options,
                         opf_error *error)
 {
@@ -143,8 +153,10 @@ static opf_status build(opf_model *model, const void *data, size_t bytes, bool m
     if (!options->no_fuse)
         OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
     OPF_OOM_IF(error, opf_dims_failed(model->dims));
+    model->exact   = options->exact;
     model->weights = opf_weights_create(&model->heap);
     OPF_OOM_IF(error, model->weights == NULL);
+    opf_weights_set_budget(model->weights, extra_budget(model->loaded.graph));
     opf_kern_init(&model->kern, options->level);
     return OPF_OK;
 }
@@ -240,7 +252,7 @@ const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode)
 static opf_plan_options plan_options(const opf_model *model, bool reference)
 {
     opf_model *m = (opf_model *)(uintptr_t)model;
-    return (opf_plan_options){.kern = &m->kern, .weights = m->weights, .heap = &m->heap, .limits = &m->limits, .reference = reference};
+    return (opf_plan_options){.kern = &m->kern, .weights = m->weights, .heap = &m->heap, .limits = &m->limits, .exact = m->exact, .reference = reference};
 }
 
 opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,

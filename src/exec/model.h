@@ -22,6 +22,7 @@ struct opf_model {
     opf_fuse_options fuse_options;
     opf_weights    *weights;
     opf_kern        kern;
+    bool            exact; /* direct kernels only */
     void (*log)(void *user, const char *message);
     void *log_user;
 };

@@ -272,7 +272,8 @@ static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan *
         for (int32_t k = 0; status == OPF_OK && k < inputs[i].rank; k++)
             infos[i].dims[k] = opf_dim_number(inputs[i].dims[k]);
     }
-    if (status == OPF_OK && s->options.mode != OPF_MODE_REFERENCE && symbols_conflict(s, inputs, &arena, &symbol)) {
+    bool replaceable = graph->n_outputs == model->loaded.graph->n_outputs; /* not when verify looks inside */
+    if (status == OPF_OK && s->options.mode != OPF_MODE_REFERENCE && replaceable && symbols_conflict(s, inputs, &arena, &symbol)) {
         graph = model->loaded.graph;
         if (!s->warned && model->log != NULL) {
             const char *line = opf_arena_printf(&arena, "inputs give symbol %s two sizes: this shape runs without fusion", symbol);

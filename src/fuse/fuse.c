@@ -31,9 +31,18 @@ bool opf_fuse_is_enabled(const opf_fuse_context *context, const char *rule)
     return is_enabled(context->options, rule, opf_fuse_family(rule));
 }
 
+/* The rewrite is the one that may happen alone: of that rule, from a node that it joined. */
+static bool is_the_one(const opf_fusion *one, const char *name, const char *node)
+{
+    return one == NULL || (strcmp(one->rule, name) == 0 &&
+                           (strcmp(one->anchor, node) == 0 || is_listed(one->origin, one->n_origin, node, NULL)));
+}
+
 static bool allows(const opf_fuse_context *context, const char *name, const char *family, opf_node_id start, uint32_t n)
 {
     bool enabled = is_enabled(context->options, name, family);
+    if (!is_the_one(context->options->alone, name, opf_graph_node(context->graph, start)->name))
+        return false;
     if (enabled && context->left != 0)
         return true;
     const char *node = opf_graph_node(context->graph, start)->name;

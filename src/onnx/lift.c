@@ -5,24 +5,26 @@
  */
 #include "base/status.h"
 #include "onnx/build.h"
+#include "onnx/contrib/contrib.h"
 #include "ops/control.h"
 #include "ops/infer.h"
 
 #include <string.h>
 
-static bool must_lift(const opf_op *op, int32_t version)
+static bool must_lift(const opf_node *node, int32_t version)
 {
+    const opf_op *op = node->op;
     for (uint32_t r = 0; op != NULL && r < op->n_rows; r++)
         if (version < op->rows[r].below)
             return true;
-    return false;
+    return opf_contrib_find(node->domain, node->op_type, version) != NULL;
 }
 
 static bool any_must_lift(const opf_built *built)
 {
     for (opf_node_id id = 1; id < built->graph->n_nodes; id++) {
         const opf_node *node = opf_graph_node(built->graph, id);
-        if (must_lift(node->op, built->versions[id]))
+        if (must_lift(node, built->versions[id]))
             return true;
         for (uint32_t b = 0; b < node->n_bodies; b++)
             if (any_must_lift(&built->bodies[id][b]))
@@ -70,11 +72,15 @@ static opf_status check_signature(const opf_node *node, opf_error *error)
 
 static opf_status lift_node(opf_graph *graph, opf_node_id id, int32_t version, opf_error *error)
 {
-    const opf_op *op = opf_graph_node(graph, id)->op;
-    if (op == NULL)
+    const opf_op         *op      = opf_graph_node(graph, id)->op;
+    const opf_contrib_op *contrib = opf_contrib_find(opf_graph_node(graph, id)->domain, opf_graph_node(graph, id)->op_type, version);
+    if (contrib != NULL)
+        OPF_TRY(opf_contrib_lift(contrib, graph, id, error));
+    else if (op == NULL)
         return OPF_OK;
-    OPF_TRY(check_old_form(opf_graph_node(graph, id), error));
-    for (uint32_t r = 0; r < op->n_rows; r++)
+    else
+        OPF_TRY(check_old_form(opf_graph_node(graph, id), error));
+    for (uint32_t r = 0; contrib == NULL && r < op->n_rows; r++)
         if (version < op->rows[r].below)
             OPF_TRY(op->rows[r].lift(graph, id, version, error));
     const opf_node *node = opf_graph_node(graph, id);

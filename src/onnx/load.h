@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 
 /* What is read; other versions are refused by name. */
-enum { OPF_IR_OLDEST = 3, OPF_IR_NEWEST = 14, OPF_OPSET_OLDEST = 6, OPF_OPSET_NEWEST = 28 };
+enum { OPF_IR_OLDEST = 3, OPF_IR_NEWEST = 14, OPF_OPSET_OLDEST = 1, OPF_OPSET_NEWEST = 28 };
 
 typedef struct opf_opset {
     const char *domain; /* "" is ONNX's own ("ai.onnx" too) */

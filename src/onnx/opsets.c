@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/status.h"
 #include "onnx/build.h"
+#include "onnx/contrib/contrib.h"
 #include "onnx/inline.h"
 #include "ops/refused.h"
 
@@ -28,8 +29,8 @@ opf_status opf_wire_check_versions(const wire_model *model, opf_error *error)
 {
     OPF_FAIL_IF(error, model->ir_version == 0 && model->graph == NULL, OPF_INVALID_MODEL, "the file holds no ONNX model");
     OPF_FAIL_IF(error, model->ir_version < OPF_IR_OLDEST || model->ir_version > OPF_IR_NEWEST,
-                model->ir_version < 1 ? OPF_INVALID_MODEL : OPF_UNSUPPORTED, "IR version %lld is not supported: %d to %d are",
-                (long long)model->ir_version, OPF_IR_OLDEST, OPF_IR_NEWEST);
+                model->ir_version < 1 ? OPF_INVALID_MODEL : OPF_UNSUPPORTED, "IR version %lld%s is not supported: %d to %d are",
+                (long long)model->ir_version, model->opsets.n == 0 ? " without opset_import" : "", OPF_IR_OLDEST, OPF_IR_NEWEST);
     OPF_FAIL_IF(error, model->graph == NULL, OPF_INVALID_MODEL, "the model has no graph");
     OPF_FAIL_IF(error, model->opsets.n == 0, OPF_INVALID_MODEL, "the model imports no opset (opset_import is empty)");
     OPF_TRY(check_imports(&model->opsets, error));
@@ -102,9 +103,11 @@ static opf_status survey_graph(survey *s, const wire_graph *graph)
         const opf_op *op      = opf_find_operator(node->domain, node->op_type);
         int64_t       version = opf_wire_version(s->model, node);
         bool          known   = op != NULL || opf_wire_is_constant(node);
-        OPF_FAIL_IF(s->error, known && version == 0, OPF_INVALID_MODEL, "node %s (%s): the model imports no opset of its domain %s",
+        /* ONNX Runtime does not mind an import that is missing. */
+        bool          contrib = opf_contrib_find(node->domain, node->op_type, version) != NULL;
+        OPF_FAIL_IF(s->error, known && !contrib && version == 0, OPF_INVALID_MODEL, "node %s (%s): the model imports no opset of its domain %s",
                     opf_wire_label(node), node->op_type, node->domain[0] == '\0' ? "ai.onnx" : node->domain);
-        if (!known || (op != NULL && version < op->since))
+        if (!contrib && (!known || version < (op == NULL ? 0 : op->since)))
             OPF_TRY(add(s, node, version, op == NULL ? 0 : op->since));
         for (uint32_t a = 0; a < node->attrs.n; a++)
             if (node->attrs.list[a].g != NULL)

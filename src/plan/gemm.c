@@ -2,6 +2,7 @@
 #include "plan/gemm.h"
 
 #include "cpu/cpu.h"
+#include "plan/winograd.h"
 
 #include <math.h>
 #include <string.h>
@@ -65,6 +66,15 @@ static void window_pointers(const opf_gemm_args *g, const float *image, size_t p
             }
         }
     }
+}
+
+/* The same for the kernel: zeros where the window leaves the image. */
+static void tile_pointers(const opf_gemm_args *g, const float *image, size_t pixel, const float **out, size_t mr)
+{
+    window_pointers(g, image, pixel, out, mr);
+    for (size_t t = 0; t < g->taps; t++)
+        if (out[t * mr] == NULL)
+            out[t * mr] = g->zeros;
 }
 
 /* One row, element by element, to contiguous memory: taps outermost, as weights are packed. */
@@ -151,10 +161,7 @@ static void prepare_block(const worker *w, const float *image, size_t index, siz
             } else if (g->rows == OPF_ROWS_LINEAR) {
                 pointers[r] = image + (ptrdiff_t)row * g->a_row;
             } else if (g->rows == OPF_ROWS_WINDOW) {
-                window_pointers(g, image, row, pointers + r, mr);
-                for (size_t t = 0; t < taps; t++)
-                    if (pointers[t * mr + r] == NULL)
-                        pointers[t * mr + r] = g->zeros;
+                tile_pointers(g, image, row, pointers + r, mr);
             } else {
                 float *out = w->gathered + (i * mr + r) * g->taps * g->kc;
                 if (r < rows)
@@ -178,39 +185,62 @@ static void multiply(const worker *w, opf_gemm_tile *tile, size_t row, size_t ro
     }
 }
 
+opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t group, size_t row, size_t panel,
+                               size_t *cols)
+{
+    size_t        nr = env->kern->nr, col = panel * nr, channel = group * g->n + col;
+    ptrdiff_t     at = (ptrdiff_t)g->c_images[image] + (ptrdiff_t)group * g->c_group + (ptrdiff_t)row * g->c_row + (ptrdiff_t)col;
+    opf_gemm_tile tile = {.bias     = g->bias == NULL ? NULL : g->bias + (group * g->panels + panel) * nr,
+                          .c        = (float *)opf_ref_data(env, g->c) + at,
+                          .c_stride = g->c_row,
+                          .lo       = g->lo,
+                          .hi       = g->hi};
+    if (g->residual.buffer != 0) {
+        tile.residual = (const float *)opf_ref_data(env, g->residual) + (ptrdiff_t)image * g->residual_outer +
+                        (ptrdiff_t)row * g->residual_row + (ptrdiff_t)channel;
+        tile.residual_stride = g->residual_row;
+    }
+    *cols = g->n - col < nr ? g->n - col : nr;
+    return tile;
+}
+
+void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t first, size_t rows, size_t panel,
+                   const float **pointers)
+{
+    size_t        mr = env->kern->mr, cols;
+    const float  *a  = (const float *)opf_ref_data(env, g->a) + g->a_images[image];
+    opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, 0, first, panel, &cols);
+    for (size_t r = 0; r < mr; r++)
+        tile_pointers(g, a, first + (r < rows ? r : rows - 1), pointers + r, mr);
+    tile.a    = pointers;
+    tile.taps = g->taps;
+    tile.kc   = g->kc;
+    tile.b    = g->b + panel * g->taps * g->kc * env->kern->nr;
+    env->kern->gemm(&tile, rows, cols);
+}
+
 static void run_tile(const worker *w, size_t image, size_t group, size_t block, size_t i, size_t panel, const float *b)
 {
     const opf_gemm_args *g    = w->args;
     const opf_run_env   *env  = w->env;
-    size_t               mr   = env->kern->mr, nr = env->kern->nr, first, rows;
-    size_t               col  = panel * nr, cols = g->n - col < nr ? g->n - col : nr;
+    size_t               mr   = env->kern->mr, nr = env->kern->nr, first, rows, cols;
     bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
     tile_rows(g, block * g->block + i, &first, &rows);
-    ptrdiff_t at = (ptrdiff_t)g->c_images[image] + (ptrdiff_t)group * g->c_group + (ptrdiff_t)first * g->c_row + (ptrdiff_t)col;
-    float    *c  = (float *)opf_ref_data(env, g->c) + at;
-    opf_gemm_tile tile = {.a        = w->pointers + i * taps_in_pointers(g) * mr,
-                          .taps     = flat ? 1 : g->taps,
-                          .kc       = flat ? g->taps * g->kc : g->kc,
-                          .b        = b,
-                          .bias     = g->bias == NULL ? NULL : g->bias + (group * g->panels + panel) * nr,
-                          .c        = c,
-                          .c_stride = g->c_row,
-                          .lo       = g->lo,
-                          .hi       = g->hi,
-                          .next_b   = g->b != NULL && panel + 1 < g->panels ? b + g->taps * g->kc * nr : NULL};
-    size_t channel = group * g->n + col;
-    if (g->residual.buffer != 0) {
-        tile.residual = (const float *)opf_ref_data(env, g->residual) + (ptrdiff_t)image * g->residual_outer +
-                        (ptrdiff_t)first * g->residual_row + (ptrdiff_t)channel;
-        tile.residual_stride = g->residual_row;
-    }
+    opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, group, first, panel, &cols);
+    tile.a             = w->pointers + i * taps_in_pointers(g) * mr;
+    tile.taps          = flat ? 1 : g->taps;
+    tile.kc            = flat ? g->taps * g->kc : g->kc;
+    tile.b             = b;
+    if (i == 0 && g->b != NULL && panel + 1 < g->panels) /* once is enough */
+        tile.next_b = b + g->taps * g->kc * nr;
     if (g->epilogue.program.n == 0) {
         multiply(w, &tile, first, rows, cols);
         return;
     }
     opf_operand operands[OPF_PROGRAM_OPERANDS];
     opf_store   stores[OPF_PROGRAM_OPERANDS];
-    opf_bound_at(env, &g->epilogue, image, first, channel, operands, stores);
+    float      *c = tile.c;
+    opf_bound_at(env, &g->epilogue, image, first, group * g->n + panel * nr, operands, stores);
     tile.c        = w->tile;
     tile.c_stride = (ptrdiff_t)nr;
     multiply(w, &tile, first, rows, cols);
@@ -452,6 +482,8 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
                           .units         = args->images * args->groups * args->blocks * args->panels,
                           .scratch_bytes = scratch_layout(args, kern, &w, NULL),
                           .flops         = 2.0 * (double)(args->images * args->groups * args->m) * (double)(args->n * args->kc * args->taps)};
+    if (kept->winograd.u != NULL)
+        opf_winograd_step(kept, kern, &step);
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     opf_plan_reads(planner, a);
     if (b_place != NULL)

@@ -30,6 +30,14 @@ typedef struct opf_gemm_lines {
     const uint32_t *offsets;              /* by element of a row, in the order of the weights */
 } opf_gemm_lines;
 
+/* Of a 3x3 convolution: how plan/winograd.c computes it. */
+typedef struct opf_winograd {
+    const float *u;                                      /* transformed filters; NULL: computed directly */
+    size_t       down, across;                           /* tiles of an image */
+    size_t       tiles, panels;                          /* of a unit, at most */
+    size_t       v_row, v_point, m_row, m_point;         /* floats between tiles and points */
+} opf_winograd;
+
 typedef struct opf_gemm_args {
     opf_gemm_rows   rows;
     size_t          images, groups, m, n, kc, taps; /* per group: n columns, kc elements a tap */
@@ -56,7 +64,16 @@ typedef struct opf_gemm_args {
     opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
     size_t          block;    /* tiles of rows that share a panel while it is in cache */
     size_t          tiles, blocks, panels;
+    opf_winograd    winograd;
 } opf_gemm_args;
+
+/* The tile that starts at a row of an image, for a panel of a group: its end, not a and b. cols: how many it has. */
+opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t group, size_t row, size_t panel,
+                               size_t *cols);
+/* Rows of a WINDOW product with one group, at most mr, for one panel of packed weights, without the epilogue's program.
+   pointers: taps * mr of them. */
+void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t first, size_t rows, size_t panel,
+                   const float **pointers);
 
 /* Whether an image with window and a_col set may be read by lines; then sets rows and lines. */
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error);

@@ -32,8 +32,8 @@ static opf_status make_factors(opf_planner *planner, const opf_node *node, int32
 opf_status opf_lower_batch_norm(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
-    if (node->op != &opf_op_BatchNormalization || node->prologue.n != 0 || planner->infos[node->inputs[0]].type != OPF_FLOAT ||
-        planner->infos[node->inputs[0]].rank < 2)
+    if (node->op != &opf_op_BatchNormalization || opf_node_int(node, "training_mode", 0) != 0 || node->prologue.n != 0 ||
+        planner->infos[node->inputs[0]].type != OPF_FLOAT || planner->infos[node->inputs[0]].rank < 2)
         return OPF_OK;
     for (int i = 1; i <= 4; i++)
         if (opf_graph_value(planner->graph, node->inputs[i])->constant == NULL)

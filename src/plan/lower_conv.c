@@ -4,7 +4,7 @@
  * An image with few channels is read in the layout it has, a tile at a time.
  */
 #include "ops/window.h"
-#include "plan/gemm.h"
+#include "plan/winograd.h"
 
 #include <math.h>
 #include <string.h>
@@ -154,6 +154,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     if (computed)
         OPF_TRY(opf_bind(planner, prologue, &c->x, conv_split(c->x.rank), &args.prologue, operands, stores, error));
+    opf_winograd_choose(planner, &args, c->w);
     OPF_TRY(opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error));
     if (computed)
         opf_bound_touch(planner, &args.prologue, operands, stores);

@@ -54,6 +54,20 @@ static const int32_t *result_order(const opf_planner *planner, opf_value_id valu
     return order != NULL && rank > 2 && order[rank - 1] == rank - 1 && lowered->program.n_stores == 0 ? order : NULL;
 }
 
+/* Whether every operand of the steps has one stride over all rows of all images: positions added to each batch do not. */
+static opf_status rows_join(opf_planner *planner, const opf_place *y, const opf_lowered *lowered, bool *join, opf_error *error)
+{
+    *join = true;
+    for (uint32_t i = 0; i < lowered->program.n_operands; i++) {
+        opf_place place;
+        int64_t   stride;
+        OPF_TRY(opf_plan_place(planner, lowered->operands[i], &place, error));
+        place = opf_place_broadcast(&place, y->rank, y->dims);
+        *join = *join && opf_place_linear(&place, 0, y->rank - 2, &stride);
+    }
+    return OPF_OK;
+}
+
 /* The step for a product whose places are known. y is the result as [batch…, m, n]. */
 static opf_status lower_product(opf_planner *planner, const opf_node *node, product *p, const opf_lowered *lowered, opf_error *error)
 {
@@ -68,7 +82,9 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
     /* With one B for all images the images are just more rows, if A's rows follow one another. */
     int64_t row = 0;
     int64_t c_row = y->strides[batch];
-    if (p->w != NULL && opf_place_linear(&p->a, 0, p->a.rank - 2, &row) && opf_place_linear(y, 0, batch, &c_row)) {
+    bool    join;
+    OPF_TRY(rows_join(planner, y, lowered, &join, error));
+    if (p->w != NULL && join && opf_place_linear(&p->a, 0, p->a.rank - 2, &row) && opf_place_linear(y, 0, batch, &c_row)) {
         split       = (opf_split){.outer_first = 0, .outer_last = -1, .row_first = 0, .row_last = batch, .col = batch + 1};
         args.m      = args.images * args.m;
         args.images = 1;

@@ -12,6 +12,7 @@ typedef struct {
     size_t       rows, n;
     opf_ref      x, y, mean, inv_std;
     ptrdiff_t    x_row, y_row;
+    const int64_t *x_rows; /* offset of every row, where no one stride tells it; else NULL */
     const float *gamma, *beta;
     float        epsilon;
     opf_bound    prologue, epilogue;
@@ -45,16 +46,16 @@ static void run_rows(const opf_run_env *env, const void *args, size_t begin, siz
     opf_operand      operands[OPF_PROGRAM_OPERANDS];
     opf_store        stores[OPF_PROGRAM_OPERANDS];
     for (size_t row = begin; row < end; row++) {
-        const float *in  = x + (ptrdiff_t)row * r->x_row;
+        const float *in  = x + (r->x_rows != NULL ? (ptrdiff_t)r->x_rows[row] : (ptrdiff_t)row * r->x_row);
         float       *out = y + (ptrdiff_t)row * r->y_row;
         if (r->prologue.program.n != 0) {
-            opf_bound_at(env, &r->prologue, 0, row, 0, operands, stores);
+            opf_bound_at(env, &r->prologue, row, 0, 0, operands, stores);
             opf_program_run(env->kern, &r->prologue.program, operands, stores, in, r->x_row, out, r->y_row, 1, r->n, scratch);
             in = out;
         }
         run_row(env->kern, r, in, out, mean == NULL ? NULL : mean + row, inv_std == NULL ? NULL : inv_std + row);
         if (r->epilogue.program.n != 0) {
-            opf_bound_at(env, &r->epilogue, 0, row, 0, operands, stores);
+            opf_bound_at(env, &r->epilogue, row, 0, 0, operands, stores);
             opf_program_run(env->kern, &r->epilogue.program, operands, stores, out, r->y_row, out, r->y_row, 1, r->n, scratch);
         }
     }
@@ -137,9 +138,12 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
     opf_place x, y, mean = {0}, inv_std = {0};
     int64_t   n, row;
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
-    if (!opf_place_linear(&x, axis, x.rank - 1, &n) || (n != 1 && opf_place_elements(&x) > 1) || !opf_place_linear(&x, 0, axis - 1, &row))
+    if (!opf_place_linear(&x, axis, x.rank - 1, &n) || (n != 1 && opf_place_elements(&x) > 1))
         OPF_TRY(opf_plan_dense(planner, &x, NULL, error));
-    (void)opf_place_linear(&x, 0, axis - 1, &row);
+    if (!opf_place_linear(&x, 0, axis - 1, &row)) {
+        r.x_rows = opf_place_offsets(planner->arena, &x, 0, axis - 1);
+        OPF_OOM_IF(error, r.x_rows == NULL);
+    }
     r.n = 1;
     for (int32_t i = axis; i < x.rank; i++)
         r.n *= (size_t)x.dims[i];
@@ -151,7 +155,8 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
     r.y_row = (ptrdiff_t)r.n;
     OPF_TRY(place_statistic(planner, node, 1, &mean, &r.mean, error));
     OPF_TRY(place_statistic(planner, node, 2, &inv_std, &r.inv_std, error));
-    opf_split split = {.outer_first = 0, .outer_last = -1, .row_first = 0, .row_last = axis - 1, .col = y.rank - 1};
+    /* A row is an image of its own to the steps: operands that are broadcast over some leading axes have no one stride. */
+    opf_split split = {.outer_first = 0, .outer_last = axis - 1, .row_first = 0, .row_last = -1, .col = y.rank - 1};
     opf_place p_in[OPF_PROGRAM_OPERANDS], p_out[OPF_PROGRAM_OPERANDS], e_in[OPF_PROGRAM_OPERANDS], e_out[OPF_PROGRAM_OPERANDS];
     if (prologue.program.n != 0)
         OPF_TRY(opf_bind(planner, &prologue, &y, split, &r.prologue, p_in, p_out, error));

@@ -81,6 +81,22 @@ bool opf_place_linear(const opf_place *place, int32_t first, int32_t last, int64
     return true;
 }
 
+const int64_t *opf_place_offsets(opf_arena *arena, const opf_place *place, int32_t first, int32_t last)
+{
+    size_t n = 1;
+    for (int32_t axis = first; axis <= last; axis++)
+        n *= (size_t)place->dims[axis];
+    int64_t *list = OPF_NEW(arena, int64_t, n);
+    for (size_t i = 0; list != NULL && i < n; i++) {
+        size_t left = i;
+        for (int32_t axis = last; axis >= first; axis--) {
+            list[i] += (int64_t)(left % (size_t)place->dims[axis]) * place->strides[axis];
+            left /= (size_t)place->dims[axis];
+        }
+    }
+    return list;
+}
+
 /* The shortest runs of axes with equal products: [i0, *i) of a and [j0, *j) of b, from *i, *j on. */
 static void next_run(const int64_t *a, int32_t rank_a, int32_t *i, const int64_t *b, int32_t rank_b, int32_t *j)
 {

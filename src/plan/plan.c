@@ -248,7 +248,9 @@ static opf_status deliver(opf_planner *planner, opf_value_id value, opf_buffer_k
     plan->buffers[dst.buffer].kind  = kind;
     plan->buffers[dst.buffer].index = index;
     *delivered                      = dst;
-    return opf_plan_copy(planner, kind == OPF_BUFFER_OUTPUT ? "copy_output" : "copy_crossing", &src, &dst, error);
+    OPF_TRY(opf_plan_copy(planner, kind == OPF_BUFFER_OUTPUT ? "copy_output" : "copy_crossing", &src, &dst, error));
+    plan->steps[plan->n_steps - 1].copied = value;
+    return OPF_OK;
 }
 
 static bool is_made_here(const opf_plan *plan, const opf_graph *graph, opf_value_id value)

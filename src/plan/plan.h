@@ -95,6 +95,7 @@ typedef struct opf_plan_options {
     opf_weights      *weights;
     opf_heap         *heap;
     const opf_limits *limits;
+    bool              exact;     /* direct kernels only */
     bool              reference; /* every node by its reference kernel, nothing folded, no views */
 } opf_plan_options;
 

@@ -43,6 +43,9 @@ void opf_place_order(const opf_place *place, int32_t *order);
 opf_place opf_place_broadcast(const opf_place *place, int32_t rank, const int64_t *dims);
 /* Axes [first, last] walked row-major have one stride (0 when they broadcast); false if not. Axes of size 1 do not count. */
 bool opf_place_linear(const opf_place *place, int32_t first, int32_t last, int64_t *stride);
+/* The offset of every index of axes [first, last], row-major, where no one stride tells it: a mask of each batch that all
+   heads share. NULL when memory is out. */
+const int64_t *opf_place_offsets(opf_arena *arena, const opf_place *place, int32_t first, int32_t last);
 /* The same elements under other dims, when strides allow that without a copy. */
 bool opf_place_reshape(const opf_place *place, int32_t rank, const int64_t *dims, opf_place *reshaped);
 /* Where it takes a copy: the order of the result's axes that keeps the layout of place (channels-last stays so). place has elements. */

@@ -245,23 +245,6 @@ static bool split_strides(const opf_place *place, opf_split split, ptrdiff_t *ou
     return true;
 }
 
-/* The offset of every outer index: a mask of each batch that all heads share has no single stride. */
-static const int64_t *outer_offsets(opf_planner *planner, const opf_place *place, opf_split split)
-{
-    size_t n = 1;
-    for (int32_t axis = split.outer_first; axis <= split.outer_last; axis++)
-        n *= (size_t)place->dims[axis];
-    int64_t *list = OPF_NEW(planner->arena, int64_t, n);
-    for (size_t i = 0; list != NULL && i < n; i++) {
-        size_t left = i;
-        for (int32_t axis = split.outer_last; axis >= split.outer_first; axis--) {
-            list[i] += (int64_t)(left % (size_t)place->dims[axis]) * place->strides[axis];
-            left /= (size_t)place->dims[axis];
-        }
-    }
-    return list;
-}
-
 opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_place *result, opf_split split, opf_bound *bound,
                     opf_place *touched_operands, opf_place *touched_stores, opf_error *error)
 {
@@ -276,7 +259,7 @@ opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_
         place               = opf_place_broadcast(&place, result->rank, result->dims);
         int64_t outer;
         if (!opf_place_linear(&place, split.outer_first, split.outer_last, &outer)) {
-            bound->operand_images[i] = outer_offsets(planner, &place, split);
+            bound->operand_images[i] = opf_place_offsets(planner->arena, &place, split.outer_first, split.outer_last);
             OPF_OOM_IF(error, bound->operand_images[i] == NULL);
             split_of_place           = (opf_split){0, -1, split.row_first, split.row_last, split.col};
         }

@@ -22,6 +22,7 @@ struct opf_weights {
     packed         *list;
     uint32_t        n, capacity;
     size_t          bytes;
+    size_t          extra_bytes, budget;
 };
 
 opf_weights *opf_weights_create(opf_heap *heap)
@@ -73,8 +74,8 @@ static void give_back(void *user, const opf_const *leaf)
         (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
-/* Under the lock. */
-static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_weight_format *format)
+/* Under the lock. extra: counts against the budget. */
+static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_weight_format *format, bool extra)
 {
     char     wanted[128]; /* a look-up allocates nothing */
     uint32_t i;
@@ -82,6 +83,8 @@ static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_w
                    (long long)format->numbers[1], (long long)format->numbers[2], (long long)format->numbers[3]);
     if (opf_map_get(&w->index, wanted, &i))
         return w->list[i].data;
+    if (extra && (w->extra_bytes > w->budget || format->bytes > w->budget - w->extra_bytes))
+        return NULL;
     const char *key = opf_arena_copy_string(&w->arena, wanted, strlen(wanted));
     if (key == NULL)
         return NULL;
@@ -104,15 +107,33 @@ static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_w
     opf_heap_free(w->heap, scratch, format->scratch_bytes);
     opf_const_leaves(c, give_back, NULL);
     w->bytes += item.bytes;
+    w->extra_bytes += extra ? item.bytes : 0;
     return item.data;
+}
+
+static const void *get(opf_weights *weights, const opf_const *c, const opf_weight_format *format, bool extra)
+{
+    (void)pthread_mutex_lock(&weights->lock);
+    const void *data = find_or_build(weights, c, format, extra);
+    (void)pthread_mutex_unlock(&weights->lock);
+    return data;
 }
 
 const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
 {
+    return get(weights, c, format, false);
+}
+
+const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
+{
+    return get(weights, c, format, true);
+}
+
+void opf_weights_set_budget(opf_weights *weights, size_t bytes)
+{
     (void)pthread_mutex_lock(&weights->lock);
-    const void *data = find_or_build(weights, c, format);
+    weights->budget = bytes;
     (void)pthread_mutex_unlock(&weights->lock);
-    return data;
 }
 
 static void build_plain(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
@@ -202,6 +223,55 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
                                .bytes         = (size_t)(groups * round_up(o / groups, nr) * c * taps) * sizeof(float),
                                .build         = build_conv,
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
+}
+
+/* One axis of G g G^T: 3 values to 6, nr filters side by side; values lie `stride` apart. */
+static void transform_axis(const double *in, double *out, int64_t in_stride, int64_t out_stride, int64_t nr)
+{
+    const double root = 1.4142135623730950488;
+    for (int64_t j = 0; j < nr; j++) {
+        double a = in[j], b = in[in_stride + j], c = in[2 * in_stride + j];
+        out[j]                  = a;
+        out[out_stride + j]     = (a + 0.5 * c + 0.5 * root * b) / -1.5;
+        out[2 * out_stride + j] = (a + 0.5 * c - 0.5 * root * b) / -1.5;
+        out[3 * out_stride + j] = (a + 2 * c + root * b) / 6;
+        out[4 * out_stride + j] = (a + 2 * c - root * b) / 6;
+        out[5 * out_stride + j] = c;
+    }
+}
+
+/* numbers: o, c, nr. scratch: nr filters as they are, then doubles [9][nr], [3][6][nr], [6][6][nr]. */
+static void build_winograd(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
+{
+    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], panels = round_up(o, nr) / nr;
+    double *g = scratch, *rows = g + 9 * nr, *u = rows + 18 * nr;
+    float  *filters = (float *)(u + 36 * nr), *out = dst;
+    for (int64_t panel = 0; panel < panels; panel++) {
+        int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
+        opf_const_read_f32(w, (int64_t[]){panel * nr, 0, 0, 0}, (int64_t[]){cols, c, 3, 3}, filters);
+        memset(g, 0, (size_t)(9 * nr) * sizeof *g);
+        for (int64_t i = 0; i < c; i++) {
+            for (int64_t j = 0; j < cols; j++)
+                for (int64_t t = 0; t < 9; t++)
+                    g[t * nr + j] = (double)filters[(j * c + i) * 9 + t];
+            for (int64_t y = 0; y < 3; y++)
+                transform_axis(g + y * 3 * nr, rows + y * 6 * nr, nr, nr, nr);
+            for (int64_t x = 0; x < 6; x++)
+                transform_axis(rows + x * nr, u + x * nr, 6 * nr, 6 * nr, nr);
+            for (int64_t p = 0; p < 36; p++)
+                for (int64_t j = 0; j < nr; j++)
+                    out[((p * panels + panel) * c + i) * nr + j] = (float)u[p * nr + j];
+        }
+    }
+}
+
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr)
+{
+    return (opf_weight_format){.name          = "winograd",
+                               .numbers       = {o, c, nr},
+                               .bytes         = (size_t)(36 * round_up(o, nr) * c) * sizeof(float),
+                               .build         = build_winograd,
+                               .scratch_bytes = (size_t)(63 * nr) * sizeof(double) + (size_t)(nr * c * 9) * sizeof(float)};
 }
 
 /* numbers: c, taps */

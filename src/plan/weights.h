@@ -26,6 +26,11 @@ typedef struct opf_weight_format {
 /* The packed form, 64-byte aligned; NULL when memory is out. After building, mapped pages of the constant are given back. */
 const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
 
+/* The same for a form kept beside another one, for speed. These have a budget in bytes, 0 at first: NULL also when this one
+   would exceed it. */
+const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
+void opf_weights_set_budget(opf_weights *weights, size_t bytes);
+
 /* The constant in its own type, dense: where it lies if its address suits its type, else a copy. NULL: no memory. */
 const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
 
@@ -34,6 +39,8 @@ const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
 opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed);
 /* Filters [o, c, taps…] of one of `groups` groups each to panels [groups][o/groups/nr][taps*c][nr]. */
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr);
+/* Filters [o, c, 3, 3] to panels [36][o/nr][c][nr] of their transforms for F(4x4, 3x3). */
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr);
 /* Filters [c, 1, taps…] to [taps][c]. */
 opf_weight_format opf_format_depthwise(int64_t c, int64_t taps);
 /* A vector of n floats padded with zeros to a multiple of nr, per group. */

@@ -25,7 +25,7 @@ static bool read_past(opf_graph *graph, opf_node_id id, opf_node_id inner)
 
 /* ---- Transpose of Transpose ---- */
 
-static bool get_perm(const opf_graph *graph, const opf_node *node, int64_t *perm, int32_t *rank)
+bool opf_simplify_perm(const opf_graph *graph, const opf_node *node, int64_t *perm, int32_t *rank)
 {
     const opf_attr *attr = opf_node_attr(node, "perm");
     *rank = opf_graph_value(graph, node->outputs[0])->info.rank;
@@ -45,8 +45,8 @@ static opf_status merge_transpose(opf_graph *graph, opf_node_id id, bool *change
     const opf_node *inner = producer_of(graph, outer->inputs[0]);
     int64_t p[OPF_MAX_RANK], q[OPF_MAX_RANK], perm[OPF_MAX_RANK];
     int32_t rank = 0, inner_rank = 0;
-    if (inner == NULL || inner->op != &opf_op_Transpose || !get_perm(graph, outer, p, &rank) ||
-        !get_perm(graph, inner, q, &inner_rank) || rank != inner_rank)
+    if (inner == NULL || inner->op != &opf_op_Transpose || !opf_simplify_perm(graph, outer, p, &rank) ||
+        !opf_simplify_perm(graph, inner, q, &inner_rank) || rank != inner_rank)
         return OPF_OK;
     for (int32_t i = 0; i < rank; i++)
         perm[i] = q[p[i]];

@@ -21,6 +21,15 @@ static inline opf_value_id opf_simplify_input(const opf_node *node, uint32_t i)
 /* Same rank and every dimension proven equal. */
 bool opf_simplify_same_shape(const opf_info *a, const opf_info *b);
 
+/* The permutation of a Transpose, its default resolved. False: the rank is not known. */
+bool opf_simplify_perm(const opf_graph *graph, const opf_node *node, int64_t *perm, int32_t *rank);
+
+/* Transposes go down past elementwise nodes. */
+opf_status opf_sink_transposes(opf_graph *graph, bool *changed, opf_error *error);
+
+/* Gathers of constant neighbours become slices. */
+opf_status opf_slice_gathers(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Transposes of transposes, reshapes of reshapes, casts of lossless casts; Reshape targets that need no arithmetic. */
 opf_status opf_merge_movement(opf_graph *graph, bool *changed, opf_error *error);
 

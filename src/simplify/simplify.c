@@ -42,7 +42,9 @@ static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap
 {
     OPF_TRY(opf_fold_constants(graph, limits, heap, changed, error));
     OPF_TRY(opf_remove_no_ops(graph, changed, error));
+    OPF_TRY(opf_slice_gathers(graph, changed, error));
     OPF_TRY(opf_merge_movement(graph, changed, error));
+    OPF_TRY(opf_sink_transposes(graph, changed, error));
     OPF_TRY(opf_merge_common(graph, changed, error));
     return opf_remove_dead(graph, changed, error);
 }

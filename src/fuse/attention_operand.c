@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuse/attention_operand.h"
+
+#include "fuse/legality.h"
+
+#include <math.h>
+
+static const opf_info *info_of(const opf_graph *graph, opf_value_id value)
+{
+    return &opf_graph_value(graph, value)->info;
+}
+
+static opf_node_id producer_of(const opf_graph *graph, opf_value_id value)
+{
+    return opf_graph_value(graph, value)->producer;
+}
+
+bool opf_attention_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    return id != 0 && opf_node_is_alive(node) && node->op == op && node->prologue.n == 0 && node->epilogue.n == 0 &&
+           node->n_inputs == node->n_own_inputs && node->n_outputs == 1;
+}
+
+bool opf_attention_factor(opf_fuse_context *context, opf_node_id id, opf_value_id *x, double *factor)
+{
+    const opf_graph *graph = context->graph;
+    const bool is_mul = opf_attention_is_plain(graph, id, &opf_op_Mul);
+    if (!is_mul && !opf_attention_is_plain(graph, id, &opf_op_Div))
+        return false;
+    const opf_node *node = opf_graph_node(graph, id);
+    for (uint32_t i = 2; i-- > (is_mul ? 0 : 1);) {
+        double c;
+        if (!opf_graph_scalar(graph, node->inputs[i], &c) || !isfinite(c) || (!is_mul && !isfinite(1 / c)) ||
+            !opf_legal_same(context, info_of(graph, node->inputs[1 - i]), info_of(graph, node->outputs[0]), NULL))
+            continue;
+        *x = node->inputs[1 - i];
+        *factor = is_mul ? c : 1 / c;
+        return true;
+    }
+    return false;
+}
+
+/* ---- looking through ---- */
+
+/* A Transpose of this rank: p[i] is the axis of its input that becomes axis i. */
+static bool get_transpose(const opf_graph *graph, opf_node_id id, int32_t rank, int32_t *p)
+{
+    const opf_attr *perm = opf_node_attr(opf_graph_node(graph, id), "perm");
+    if (!opf_attention_is_plain(graph, id, &opf_op_Transpose) || perm == NULL || perm->n != (uint32_t)rank)
+        return false;
+    for (int32_t i = 0; i < rank; i++)
+        p[i] = (int32_t)perm->ints[i];
+    return true;
+}
+
+static bool is_movement(const opf_graph *graph, opf_node_id id)
+{
+    return opf_attention_is_plain(graph, id, &opf_op_Reshape) || opf_attention_is_plain(graph, id, &opf_op_Unsqueeze) ||
+           opf_attention_is_plain(graph, id, &opf_op_Squeeze) || opf_attention_is_plain(graph, id, &opf_op_Transpose);
+}
+
+/* Factors before movements that nobody else reads: the movements will read past them. */
+static void find_deep_factor(opf_fuse_context *context, double *factor, opf_attention_operand *operand)
+{
+    const opf_graph *graph = context->graph;
+    opf_value_id value = operand->base, x;
+    double c;
+    while (opf_graph_single_use(graph, value) != NULL && is_movement(graph, producer_of(graph, value))) {
+        const opf_node_id reader = producer_of(graph, value);
+        value = opf_graph_node(graph, reader)->inputs[0];
+        while (opf_graph_single_use(graph, value) != NULL &&
+               opf_attention_factor(context, producer_of(graph, value), &x, &c)) {
+            *factor *= c;
+            operand->reader = reader;
+            operand->unscaled = value = x;
+        }
+        if (operand->reader != 0)
+            return;
+    }
+}
+
+void opf_attention_find(opf_fuse_context *context, opf_value_id value, int32_t rank, bool is_transposed, double *factor,
+                        opf_attention_operand *operand)
+{
+    const opf_graph *graph = context->graph;
+    bool is_ours = true; /* nothing else reads what was looked through */
+    *operand = (opf_attention_operand){.rank = rank, .group = 1};
+    for (int32_t i = 0; i < rank; i++)
+        operand->perm[i] = !is_transposed || i < rank - 2 ? i : 2 * rank - 3 - i;
+    for (;;) {
+        const opf_node_id producer = producer_of(graph, value);
+        int32_t p[4];
+        double c;
+        if (factor != NULL && opf_attention_factor(context, producer, &operand->base, &c)) {
+            *factor *= c;
+        } else if (get_transpose(graph, producer, rank, p)) {
+            for (int32_t i = 0; i < rank; i++)
+                operand->perm[i] = p[operand->perm[i]];
+            operand->base = opf_graph_node(graph, producer)->inputs[0];
+        } else {
+            break;
+        }
+        is_ours = is_ours && opf_graph_single_use(graph, value) != NULL;
+        value = operand->base;
+    }
+    operand->base = value;
+    if (factor != NULL && is_ours)
+        find_deep_factor(context, factor, operand);
+}
+
+/* ---- repeated heads ---- */
+
+static bool is_in_order(const opf_attention_operand *operand)
+{
+    for (int32_t i = 0; i < operand->rank; i++)
+        if (operand->perm[i] != i)
+            return false;
+    return true;
+}
+
+static bool same_dims(const opf_dim *a, const opf_dim *b, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!opf_dim_equal(a[i], b[i]))
+            return false;
+    return true;
+}
+
+/* [N,H,T,D] as [N,H,1,T,D], expanded to [N,H,G,T,D], reshaped to [N,H*G,T,D]. An axis before H would repeat them all. */
+bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *operand)
+{
+    const opf_graph *graph = context->graph;
+    const opf_node_id reshape = producer_of(graph, operand->base);
+    if (operand->rank != 4 || !is_in_order(operand) || operand->reader != 0 ||
+        !opf_attention_is_plain(graph, reshape, &opf_op_Reshape))
+        return false;
+    const opf_value_id expanded = opf_graph_node(graph, reshape)->inputs[0];
+    if (!opf_attention_is_plain(graph, producer_of(graph, expanded), &opf_op_Expand))
+        return false;
+    const opf_value_id single = opf_graph_node(graph, producer_of(graph, expanded))->inputs[0];
+    const opf_node_id unsqueeze = producer_of(graph, single);
+    if (!opf_attention_is_plain(graph, unsqueeze, &opf_op_Unsqueeze) &&
+        !opf_attention_is_plain(graph, unsqueeze, &opf_op_Reshape))
+        return false;
+    const opf_value_id few = opf_graph_node(graph, unsqueeze)->inputs[0];
+    const opf_info *full = info_of(graph, operand->base), *wide = info_of(graph, expanded);
+    const opf_info *narrow = info_of(graph, single), *x = info_of(graph, few);
+    if (full->rank != 4 || wide->rank != 5 || narrow->rank != 5 || x->rank != 4 ||
+        !opf_dim_is_number(wide->dims[2]) || !opf_dim_is(narrow->dims[2], 1) || !same_dims(wide->dims, x->dims, 2) ||
+        !same_dims(wide->dims + 3, x->dims + 2, 2) || !same_dims(narrow->dims, x->dims, 2) ||
+        !same_dims(narrow->dims + 3, x->dims + 2, 2) || !same_dims(full->dims, x->dims, 1) ||
+        !same_dims(full->dims + 2, x->dims + 2, 2) ||
+        !opf_dim_equal(full->dims[1], opf_dim_mul(graph->dims, x->dims[1], wide->dims[2])))
+        return false;
+    const int64_t group = wide->dims[2].n;
+    opf_attention_find(context, few, 4, false, NULL, operand);
+    operand->group = group;
+    return true;
+}
+
+/* ---- joined heads ---- */
+
+opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_attention_operand *operand)
+{
+    static const int32_t of_heads[] = {0, 2, 1, 3}, of_positions[] = {1, 0, 2};
+    const opf_graph *graph = context->graph;
+    const int32_t *wanted = operand->rank == 4 ? of_heads : of_positions;
+    const opf_node_id reshape = producer_of(graph, operand->base);
+    for (int32_t i = 0; i < operand->rank; i++)
+        if (operand->perm[i] != wanted[i])
+            return (opf_attention_joined){0};
+    if (!opf_attention_is_plain(graph, reshape, &opf_op_Reshape))
+        return (opf_attention_joined){0};
+    opf_attention_joined joined = {.positions_first = operand->rank == 3};
+    joined.value = operand->reader == reshape ? operand->unscaled : opf_graph_node(graph, reshape)->inputs[0];
+    const opf_info *x = info_of(graph, joined.value), *split = info_of(graph, operand->base);
+    if (x->rank != 3 || split->rank != operand->rank || !opf_dim_equal(x->dims[0], split->dims[0]))
+        return (opf_attention_joined){0};
+    if (operand->rank == 4) {
+        joined.heads = split->dims[2].n;
+        if (!opf_dim_is_number(split->dims[2]) || !opf_dim_equal(x->dims[1], split->dims[1]))
+            return (opf_attention_joined){0};
+    } else {
+        const opf_dim width = x->dims[2], size = split->dims[2];
+        if (!opf_dim_is_number(width) || !opf_dim_is_number(size) || size.n < 1 || width.n % size.n != 0)
+            return (opf_attention_joined){0};
+        joined.heads = width.n / size.n;
+        if (!opf_dim_equal(split->dims[1], opf_dim_mul(graph->dims, x->dims[1], opf_dim_number(joined.heads))))
+            return (opf_attention_joined){0};
+    }
+    return joined.heads > 0 ? joined : (opf_attention_joined){0};
+}
+
+/* ---- what Attention reads ---- */
+
+opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *operand, int32_t axis)
+{
+    return info_of(graph, operand->base)->dims[operand->perm[axis]];
+}
+
+opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id value, int32_t rank, const int32_t *perm,
+                                    opf_error *error)
+{
+    opf_graph *graph = context->graph;
+    const opf_value *v = opf_graph_value(graph, value);
+    int64_t order[4];
+    bool is_same = true;
+    for (int32_t i = 0; i < rank; i++) {
+        order[i] = perm[i];
+        is_same = is_same && perm[i] == i;
+    }
+    if (is_same)
+        return value;
+    for (uint32_t u = 0; u < v->n_uses; u++) {
+        int32_t p[4];
+        if (v->uses[u].node == 0 || !get_transpose(graph, v->uses[u].node, rank, p))
+            continue;
+        is_same = true;
+        for (int32_t i = 0; i < rank; i++)
+            is_same = is_same && p[i] == perm[i];
+        if (is_same)
+            return opf_graph_node(graph, v->uses[u].node)->outputs[0];
+    }
+    const opf_value_id result = opf_graph_add_value(graph, NULL);
+    const opf_node_id node =
+        result != 0 ? opf_graph_add_node(graph, &opf_op_Transpose, opf_op_Transpose.name, NULL, &value, 1, &result, 1) : 0;
+    if (node == 0 || !opf_node_set_ints(graph, node, "perm", order, (uint32_t)rank) ||
+        opf_fuse_infer(context, node, error) != OPF_OK)
+        return 0;
+    return result;
+}

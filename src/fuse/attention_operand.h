@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an exporter wraps around Q, K and V: transposes, factors, repeated heads, heads joined in the last dimension. */
+#ifndef OPF_FUSE_ATTENTION_OPERAND_H
+#define OPF_FUSE_ATTENTION_OPERAND_H
+
+#include "fuse/context.h"
+
+/* Axes of rank 4: batch, head, position, element. Of rank 3: batch (heads may be in it), position, element. */
+typedef struct opf_attention_operand {
+    int32_t rank;
+    opf_value_id base; /* the operand is base with its axes in the order perm */
+    int32_t perm[4];
+    int64_t group;        /* each head of base stands for this many */
+    opf_node_id reader;   /* 0, or the node between base and a factor that was taken away: it is to read */
+    opf_value_id unscaled; /* this instead */
+} opf_attention_operand;
+
+/* The same operand as [batch, position, heads * element], or as a view of it with positions first. */
+typedef struct opf_attention_joined {
+    opf_value_id value; /* 0: it is not */
+    int64_t heads;
+    bool positions_first;
+} opf_attention_joined;
+
+/* A node that is not part of another fusion. */
+bool opf_attention_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op);
+
+/* Mul of x and a scalar constant, or Div of x by one, that keeps the shape of x. */
+bool opf_attention_factor(opf_fuse_context *context, opf_node_id id, opf_value_id *x, double *factor);
+
+/* Looks through transposes; and through factors, which are multiplied into *factor when it is not NULL. is_transposed:
+ * value has the last two axes exchanged. */
+void opf_attention_find(opf_fuse_context *context, opf_value_id value, int32_t rank, bool is_transposed, double *factor,
+                        opf_attention_operand *operand);
+
+/* If every head of the operand is there several times in a row, the operand before that. */
+bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *operand);
+
+opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_attention_operand *operand);
+
+opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *operand, int32_t axis);
+
+/* value with its axes in the order perm: itself, the result of a Transpose that is there, or of a new one. 0: no memory. */
+opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id value, int32_t rank, const int32_t *perm,
+                                    opf_error *error);
+
+#endif
