@@ -2,6 +2,7 @@
 /* Public entry points that belong to no stage: ports, the list of operators, comparing tensors. */
 #include "exec/model.h"
 #include "ops/op.h"
+#include "ops/refused.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,11 +53,29 @@ opf_status opf_model_output(const opf_model *model, size_t index, opf_port *port
 
 /* ---- the list of operators ---- */
 
-/* The types of the main variable: that of the first input, or of the first output where there is none. */
+static uint32_t count_types(opf_types types)
+{
+    uint32_t n = 0;
+    for (; types != 0; types &= types - 1)
+        n++;
+    return n;
+}
+
+/* The types of the main variable: the one that the first output shares with an input, else the first input's or the first
+   output's, whichever has more of them. */
+static opf_types main_types(const opf_op *op)
+{
+    const opf_types in = op->n_inputs != 0 ? op->inputs[0].types : 0, out = op->n_outputs != 0 ? op->outputs[0].types : 0;
+    for (uint32_t i = 0; i < op->n_inputs && op->n_outputs != 0; i++)
+        if (op->inputs[i].var != 0 && op->inputs[i].var == op->outputs[0].var)
+            return op->inputs[i].types;
+    return count_types(out) > count_types(in) ? out : in;
+}
+
 static const char *type_names(const opf_op *op, opf_arena *arena)
 {
-    opf_types types = op->n_inputs != 0 ? op->inputs[0].types : op->n_outputs != 0 ? op->outputs[0].types : 0;
-    opf_text  text;
+    const opf_types types = main_types(op);
+    opf_text        text;
     opf_text_init(&text, arena);
     for (int type = 1; type < OPF_TYPE_COUNT; type++)
         if (opf_types_have(types, (opf_type)type))
@@ -66,9 +85,10 @@ static const char *type_names(const opf_op *op, opf_arena *arena)
 
 static opf_status fill_ops(opf_report *report, opf_error *error)
 {
-    uint32_t             n;
-    const opf_op *const *ops  = opf_all_operators(&n);
-    opf_op_entry        *list = OPF_NEW(&report->arena, opf_op_entry, n);
+    uint32_t             n, n_refused;
+    const opf_op *const *ops     = opf_all_operators(&n);
+    const opf_refused   *refused = opf_all_refused(&n_refused);
+    opf_op_entry        *list    = OPF_NEW(&report->arena, opf_op_entry, n + n_refused);
     OPF_OOM_IF(error, list == NULL);
     for (uint32_t i = 0; i < n; i++) {
         list[i] = (opf_op_entry){.name   = ops[i]->name,
@@ -79,8 +99,10 @@ static opf_status fill_ops(opf_report *report, opf_error *error)
                                  .notes  = ops[i]->notes};
         OPF_OOM_IF(error, list[i].types == NULL);
     }
+    for (uint32_t i = 0; i < n_refused; i++)
+        list[n + i] = (opf_op_entry){.name = refused[i].op_type, .domain = refused[i].domain, .types = "", .refused = refused[i].why};
     report->ops   = list;
-    report->n_ops = n;
+    report->n_ops = n + n_refused;
     return OPF_OK;
 }
 

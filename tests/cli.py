@@ -334,13 +334,164 @@ def near_misses(folder):
     assert any(miss["code"] == "CONST" and miss["node"] == "pow" for miss in misses), misses
 
 
+def tensor(name, value):
+    return numpy_helper.from_array(np.asarray(value, np.float32), name)
+
+
+def only_miss(path, rule, *options):
+    misses = [miss for miss in opfuse_json("explain", path, *options)["missed"] if miss["rule"] == rule]
+    assert misses, f"no near miss of {rule}"
+    assert misses[0]["node"] in opfuse("explain", path, *options).stdout
+    return misses[0]
+
+
+def conv_model(path, nodes, outputs=("y",), inputs=(), initializers=(), **options):
+    """x: float [N, 2, H, W], w: 2 channels."""
+    save_model(path, [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), *nodes],
+               [floats("x", "N", 2, "H", "W"), *inputs], [floats(name, None, None, None, None) for name in outputs],
+               [tensor("w", np.ones((2, 2, 1, 1))), *initializers], **options)
+
+
+def norm_node(source="c", target="y"):
+    return helper.make_node("BatchNormalization", [source, "scale", "bias", "mean", "var"], [target], name="norm")
+
+
+NORM = [tensor(name, np.ones(2)) for name in ("scale", "bias", "mean", "var")]
+
+
+@check
+def miss_of_a_convolution_read_twice(folder):
+    conv_model(folder / "m.onnx", [norm_node(), helper.make_node("Exp", ["c"], ["z"], name="reader")], ("y", "z"), initializers=NORM)
+    miss = only_miss(folder / "m.onnx", "conv-bn")
+    assert (miss["code"], miss["node"]) == ("USED_OUTSIDE", "reader") and "c is also read by reader" in miss["reason"], miss
+    assert "nothing else reads" in miss["remedy"], miss
+
+
+@check
+def miss_of_a_residual_of_another_shape(folder):
+    nodes = [helper.make_node("Add", ["c", "r"], ["s"], name="sum"), helper.make_node("Relu", ["s"], ["y"], name="relu")]
+    conv_model(folder / "m.onnx", nodes, inputs=[floats("r", "N", 2, "A", "B")])
+    miss = only_miss(folder / "m.onnx", "conv-add-relu")
+    assert (miss["code"], miss["node"], miss["start"]) == ("SHAPE_UNKNOWN", "sum", "conv"), miss
+    assert "float[N,2,A,B]" in miss["reason"] and "float[N,2,H,W]" in miss["reason"], miss
+    sizes = [word for pair in ("N=1", "H=8", "W=8", "A=1", "B=1") for word in ("--dim", pair)]
+    assert any(fusion["rule"] == "conv-add-relu" for fusion in opfuse_json("explain", folder / "m.onnx", *sizes)["fusions"])
+    sizes = [word for pair in ("N=1", "H=1", "W=1", "A=8", "B=8") for word in ("--dim", pair)]
+    miss = only_miss(folder / "m.onnx", "conv-add-relu", *sizes)
+    assert (miss["code"], miss["node"]) == ("SHAPE", "sum"), miss
+
+
+@check
+def miss_of_a_weight_that_is_also_an_input(folder):
+    conv_model(folder / "m.onnx", [norm_node()], inputs=[floats("w", 2, 2, 1, 1)], initializers=NORM)
+    miss = only_miss(folder / "m.onnx", "conv-bn")
+    assert miss["code"] == "CONST" and "w is also a graph input" in miss["reason"] and "--freeze" in miss["remedy"], miss
+    assert opfuse_json("explain", folder / "m.onnx", "--freeze")["fusions"][0]["rule"] == "conv-bn"
+
+
+@check
+def kept_names_neighbour_and_condition(folder):
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], name="turn", perm=[1, 0, 2]), helper.make_node("Reshape", ["t", "shape"], ["f"], name="flat"),
+             helper.make_node("Softmax", ["f"], ["p"], name="soft"), helper.make_node("Gather", ["p", "rows"], ["g"], name="pick"),
+             helper.make_node("Relu", ["g"], ["r"], name="relu"), helper.make_node("Cast", ["r"], ["i"], name="cast", to=TensorProto.INT32),
+             helper.make_node("Concat", ["i", "i"], ["y"], name="join", axis=0)]
+    save_model(folder / "m.onnx", nodes, [floats("x", 3, 4, 5), helper.make_tensor_value_info("rows", TensorProto.INT64, ["K"])],
+               [helper.make_tensor_value_info("y", TensorProto.INT32, None)], [numpy_helper.from_array(np.array([4, 15]), "shape")])
+    report = opfuse_json("explain", folder / "m.onnx")
+    kept = {entry["node"]: entry for entry in report["kept"]}
+    wanted = {"flat": ("turn", "NO_KERNEL", "strides"), "soft": ("flat", "NO_KERNEL", "row"), "pick": ("relu", "NO_KERNEL", "indices"),
+              "relu": ("cast", "DTYPE", "int32"), "cast": ("relu", "DTYPE", "int32"), "join": ("cast", "NO_KERNEL", "side by side")}
+    for node, (other, code, word) in wanted.items():
+        entry = kept[node]
+        assert (entry["other"], entry["code"]) == (other, code) and word in entry["reason"], entry
+    neg_model(folder / "n.onnx")
+    assert {entry["code"] for entry in opfuse_json("explain", folder / "n.onnx", "--only", "conv-bn")["kept"][1:]} == {"DISABLED"}
+
+
+def branch(name, op):
+    return helper.make_graph([helper.make_node("Neg", ["x"], [f"{name}_t"], name="neg"), helper.make_node(op, [f"{name}_t"], [f"{name}_o"], name="last")],
+                             name, [], [floats(f"{name}_o", "N", 3)])
+
+
+@check
+def explain_bodies_and_data(folder):
+    """Bodies count once each, under names with their path; so do kernels behind a shape that depends on data."""
+    nodes = [helper.make_node("If", ["go"], ["a"], name="choice", then_branch=branch("then", "Exp"), else_branch=branch("other", "Softmax"))]
+    save_model(folder / "if.onnx", nodes, [floats("x", "N", 3), helper.make_tensor_value_info("go", TensorProto.BOOL, [])], [floats("a", "N", 3)])
+    report = opfuse_json("explain", folder / "if.onnx")
+    assert report["nodes_before"] == 5 and report["ops_after"] == {"Elementwise": 1, "Neg": 1, "Softmax": 1}, report["ops_after"]
+    kept = {entry["node"]: entry for entry in report["kept"]}
+    assert "choice/else_branch/last" in kept and kept["choice/else_branch/last"]["other"] == "choice/else_branch/neg", kept
+    assert opfuse_json("explain", folder / "if.onnx", "--node", "choice/else_branch/last")["nodes"][0]["is_kernel"]
+
+    nodes = [helper.make_node("NonZero", ["x"], ["i"], name="find"), helper.make_node("Transpose", ["i"], ["t"], name="turn", perm=[1, 0]),
+             helper.make_node("Cast", ["t"], ["f"], name="cast", to=TensorProto.FLOAT), helper.make_node("Exp", ["f"], ["e"], name="exp"),
+             helper.make_node("Neg", ["e"], ["y"], name="neg")]
+    save_model(folder / "data.onnx", nodes, [floats("x", 2, 3)], [floats("y", None, 2)])
+    report = opfuse_json("explain", folder / "data.onnx")
+    assert report["bytes_before"] is None, "sizes depend on data"
+    steps = opfuse_json("bench", folder / "data.onnx", "--runs", 2)["steps"]
+    assert report["nodes_after"] == len(steps), (report["ops_after"], [step["name"] for step in steps])
+
+
+GOOD_RULE = "rule double-neg\nmatch\n    y = Neg(Neg*(x))\nrewrite\n    y = Identity(x)\n"
+
+
+def neg_model(path, last="Exp"):
+    save_model(path, [helper.make_node("Neg", ["x"], ["a"], name="first"), helper.make_node("Neg", ["a"], ["b"], name="second"),
+                      helper.make_node(last, ["b"], ["y"], name="third")], [floats("x", "N", 4)], [floats("y", "N", 4)])
+
+
 @check
 def user_rules(folder):
-    (folder / "bad.rule").write_text("rule broken\nmatch\n    y = Conv(\n")
-    message = expect(2, "explain", RESIDUAL, "--rules", folder / "bad.rule").stderr
-    assert "bad.rule:" in message, message
-    (folder / "good.rule").write_text("rule double-neg\nmatch\n    y = Neg(Neg*(x))\nrewrite\n    y = Identity(x)\n")
-    expect(0, "explain", RESIDUAL, "--rules", folder / "good.rule")
+    """Parsed, checked, applied and explained as the rules of the library are."""
+    (folder / "good.rule").write_text(GOOD_RULE)
+    (folder / "other.rule").write_text("# Of no use.\nrule exp-neg family signs\nmatch\n    y = Reciprocal(Exp*(x))\nrewrite\n    y = Exp(x)\n")
+    neg_model(folder / "m.onnx", "Softmax")
+    both = ("--rules", folder / "good.rule", "--rules", folder / "other.rule")
+    report = opfuse_json("explain", folder / "m.onnx", *both)
+    assert [fusion["rule"] for fusion in report["fusions"]] == ["double-neg"], report["fusions"]
+    assert report["fusions"][0]["origin"] == ["first", "second"] and report["ops_after"] == {"Softmax": 1}, report
+    assert {f["rule"] for f in opfuse_json("explain", folder / "m.onnx", *both, "--rule", "double-neg")["fusions"]} == {"double-neg"}
+    expect(0, "verify", folder / "m.onnx", *both, "--each")
+    assert all(f["rule"] != "double-neg" for f in opfuse_json("explain", folder / "m.onnx", *both, "--skip", "double-neg")["fusions"])
+    assert all(f["rule"] != "double-neg" for f in opfuse_json("explain", folder / "m.onnx", *both, "--only", "signs")["fusions"])
+    assert [f["rule"] for f in opfuse_json("explain", folder / "m.onnx", *both, "--only", "double-neg")["fusions"]] == ["double-neg"]
+    expect(2, "explain", folder / "m.onnx", *both, "--only", "double-negation")
+    expect(4, "explain", folder / "m.onnx", "--rules", folder / "missing.rule")
+
+
+@check
+def user_rules_that_miss(folder):
+    """A near miss of a user's rule, and one that is unsound in shapes: refused, by name."""
+    (folder / "good.rule").write_text(GOOD_RULE)
+    nodes = [helper.make_node("Neg", ["x"], ["a"], name="first"), helper.make_node("Neg", ["a"], ["y"], name="second"), helper.make_node("Exp", ["a"], ["z"], name="reader")]
+    save_model(folder / "m.onnx", nodes, [floats("x", 4)], [floats("y", 4), floats("z", 4)])
+    miss = only_miss(folder / "m.onnx", "double-neg", "--rules", folder / "good.rule")
+    assert (miss["code"], miss["node"]) == ("USED_OUTSIDE", "reader"), miss
+    (folder / "shape.rule").write_text("rule no-sum\nmatch\n    y = Neg(ReduceSum*(x, a))\nrewrite\n    y = Neg(x)\n")
+    nodes = [helper.make_node("ReduceSum", ["x", "axes"], ["s"], name="sum"), helper.make_node("Neg", ["s"], ["y"], name="neg")]
+    save_model(folder / "s.onnx", nodes, [floats("x", 4, 3)], [floats("y", 4, 1)], [numpy_helper.from_array(np.array([1]), "axes")])
+    miss = only_miss(folder / "s.onnx", "no-sum", "--rules", folder / "shape.rule")
+    assert miss["code"] == "SHAPE" and "float[4,1]" in miss["reason"] and "float[4,3]" in miss["reason"], miss
+
+
+@check
+def user_rules_with_errors(folder):
+    """Messages name file, line and column."""
+    for text, place, word in (
+            ("rule broken\nmatch\n    y = Conv(\n", "4:1", ""),
+            ("rule a\nmatch\n    y = Rleu(x)\nrewrite\n    y = Relu(x)\n", "3:9", "Rleu"),
+            ("rule a\nmatch\n    y = Relu(x)\nrewrite\n    y = Relu(w)\n", "5:14", "w is bound nowhere"),
+            ("rule a\nmatch\n    y = Relu(x) { slope = 1 }\nrewrite\n    y = Relu(x)\n", "3:19", "slope"),
+            ("rule silu\nmatch\n    y = Relu(x)\nrewrite\n    y = Relu(x)\n", "1:1", "there is a rule silu already"),
+            ("rule a\nmatch\n    y = Relu(x)\nwhere\n    fine(x)\nrewrite\n    y = Relu(x)\n", "5:5", "fine")):
+        (folder / "bad.rule").write_text(text)
+        message = expect(2, "explain", RESIDUAL, "--rules", folder / "bad.rule").stderr
+        assert f"bad.rule:{place}" in message and word in message, message
+    (folder / "good.rule").write_text(GOOD_RULE)
+    message = expect(2, "explain", RESIDUAL, "--rules", folder / "good.rule", "--rules", folder / "good.rule").stderr
+    assert "there is a rule double-neg already" in message, message
 
 
 # ---- verify, bench, test, ops, info, optimize ----
@@ -350,14 +501,50 @@ def verify(_):
     for model in (RESIDUAL, TRANSFORMER):
         expect(0, "verify", model)
     expect(0, "verify", RESIDUAL, "--each")
-    # A user's rule that is wrong must be found, and named.
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder)
-        (path / "wrong.rule").write_text("rule wrong\nmatch\n    y = Exp(Neg*(x))\nrewrite\n    y = Exp(x)\n")
-        save_model(path / "m.onnx", [helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Exp", ["t"], ["y"])],
-                   [floats("x", 4)], [floats("y", 4)])
-        done = opfuse("verify", path / "m.onnx", "--rules", path / "wrong.rule", "--each")
-        assert done.returncode == 1 and "wrong" in done.stdout + done.stderr, f"exit code {done.returncode}: {done.stderr}"
+
+
+@check
+def verify_inputs(folder):
+    """Sizes do not repeat, indices stay in range through Cast and Reshape, and kinds are adversarial."""
+    double_model(folder / "m.onnx")
+    checks = opfuse_json("verify", folder / "m.onnx")["checks"]
+    labels = [entry["input"] for entry in checks]
+    assert len(set(labels)) == len(labels), f"repeated: {labels}"
+    for kind in ("random", "zeros", "large", "denormal", "nan", "infinite"):
+        assert any(label.startswith(kind) for label in labels), f"no {kind}: {labels}"
+    assert {label for label in labels if label.startswith("random")} >= {f"random N={n}" for n in (1, 2, 7, 33)}, labels
+    nodes = [helper.make_node("Cast", ["i"], ["j"], to=TensorProto.INT64), helper.make_node("Unsqueeze", ["j", "axis"], ["k"]),
+             helper.make_node("Gather", ["table", "k"], ["y"])]
+    save_model(folder / "g.onnx", nodes, [helper.make_tensor_value_info("i", TensorProto.INT32, ["N"])], [floats("y", None, None, 2)],
+               [tensor("table", np.zeros((3, 2))), numpy_helper.from_array(np.array([0]), "axis")])
+    expect(0, "verify", folder / "g.onnx")
+
+
+@check
+def verify_names_what_is_wrong(folder):
+    """Every rewrite alone: right ones pass beside wrong ones, and kernels whose own result differs are named."""
+    (folder / "wrong.rule").write_text("rule wrong\nmatch\n    y = Sin(Cos*(x))\nrewrite\n    y = Sin(x)\n")
+    (folder / "right.rule").write_text(GOOD_RULE)
+    nodes, source = [], "x"
+    for i, op in enumerate(("Cos", "Sin", "Relu", "Neg", "Neg", "Softmax", "Cos", "Sin", "MatMul")):
+        nodes.append(helper.make_node(op, [source, "w"] if op == "MatMul" else [source], [f"v{i}"], name=f"{op}_{i}"))
+        source = f"v{i}"
+    save_model(folder / "m.onnx", nodes, [floats("x", "N", 4)], [floats(source, "N", 4)], [tensor("w", np.eye(4))])
+    rules = ("--rules", folder / "wrong.rule", "--rules", folder / "right.rule")
+    report = opfuse_json("verify", folder / "m.onnx", *rules, "--each", codes=(1,))
+    assert not report["passed"] and report["wrong_rewrite"].startswith("wrong at "), report["wrong_rewrite"]
+    each = {}
+    for entry in report["checks"]:
+        if "rewrite" in entry:
+            each[entry["rewrite"]] = each.get(entry["rewrite"], True) and entry["passed"]
+    assert sum(name.startswith("wrong at ") for name in each) == 2, each
+    assert all(passed != name.startswith("wrong at ") for name, passed in each.items()), each
+    assert any(name.startswith("double-neg at ") for name in each), each
+    first = next(entry for entry in report["nodes"] if not entry["passed"])
+    assert report["wrong_node"] == first["node"], report["wrong_node"]
+    text = opfuse("verify", folder / "m.onnx", *rules, "--each").stdout
+    assert "the first rewrite that is wrong: wrong at " in text and f"differs: {first['node']}" in text, text
+    assert opfuse_json("verify", folder / "m.onnx", "--rules", folder / "right.rule", "--each")["wrong_rewrite"] is None
 
 
 @check

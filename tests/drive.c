@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drive MODEL fused|unfused|reference
+ * drive MODEL fused|unfused|reference THREADS
  *
  * One session, many runs, for tests in Python: steps come on stdin, results go to stdout, numbers as they lie in memory.
  *     a step      every input in the model's order: int32 type, int32 rank, int64 dims…, data; or int32 -1-k: output k of
@@ -139,15 +139,15 @@ static void free_all(opf_tensor *tensors, size_t n)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: drive MODEL fused|unfused|reference\n");
+    if (argc != 4) {
+        fprintf(stderr, "usage: drive MODEL fused|unfused|reference THREADS\n");
         return 2;
     }
     atomic_size_t             live      = 0;
     const opf_allocator       allocator = {take, give, &live};
     const opf_model_options   options   = {.allocator = &allocator};
     const opf_session_options session   = {
-          .threads = 2,
+          .threads = atoi(argv[3]),
           .mode    = strcmp(argv[2], "reference") == 0 ? OPF_MODE_REFERENCE : strcmp(argv[2], "unfused") == 0 ? OPF_MODE_UNFUSED : OPF_MODE_FUSED,
     };
     driver    d = {0};

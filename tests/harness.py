@@ -78,5 +78,5 @@ def last_line(text):
 
 def supported_operators():
     """Names of the operators that the tool lists."""
-    done = opfuse("ops")
-    return {line.split()[0] for line in done.stdout.splitlines() if line[:1].isupper()}
+    listed = opfuse_json("ops")["operators"]
+    return {f"{op['domain']}/{op['name']}" if op["domain"] else op["name"] for op in listed}

@@ -125,6 +125,13 @@ def check_sorted(path):
     return next((f"{b} stands after {a}" for a, b in zip(names, names[1:]) if b <= a), None)
 
 
+def check_tested(name):
+    """Each operator is looked at by a unit test of its own, beside the cases of the backend suite."""
+    files = [*(ROOT / "tests" / "unit").glob("test_ops_*.c"), ROOT / "tests" / "unit" / "test_control.c"]
+    word = re.compile(rf"\b(opf_op_)?{name}\b")
+    return None if any(word.search(path.read_text()) for path in files) else "no unit test of operators names it"
+
+
 def check_shape(path):
     """Size of a file and its licence line."""
     lines = path.read_text().splitlines()
@@ -153,6 +160,8 @@ def main():
     else:
         tally.result("opfuse.h in C++", error)
     tally.result("ops.def sorted", check_sorted(ROOT / "src" / "ops" / "ops.def"))
+    for name in re.findall(r"^OPF_OP\((\w+)\)", (ROOT / "src" / "ops" / "ops.def").read_text(), re.MULTILINE):
+        tally.result(f"tested {name}", check_tested(name))
     for folder in ("src", "include", "cli", "bench", "tests", "examples", "scripts"):
         for path in sources(folder, ".c", ".h", ".py", ".sh"):
             tally.result(f"shape {path.relative_to(ROOT)}", check_shape(path))

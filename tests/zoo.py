@@ -107,6 +107,17 @@ def check_run(model, inputs, expected, options):
     return None
 
 
+def check_kernels(path, used):
+    """What explain counts is what runs; every node that stays has a condition that failed."""
+    sizes = [word for name in sorted(used) for word in ("--dim", f"{name}={2 if name == 'N' else 5}")]
+    counted = opfuse_json("explain", path, *sizes)
+    steps = opfuse_json("bench", path, "--runs", 1, "--warmup", 0, *sizes, timeout=300)["steps"]
+    if len(steps) != counted["nodes_after"]:
+        return f"explain counts {counted['nodes_after']} kernels, {len(steps)} ran"
+    weak = [entry["node"] for entry in counted["kept"] if not entry["reason"] or entry["code"] == "NO_GAIN"]
+    return f"kept without a condition that failed: {weak[:5]}" if weak else None
+
+
 def check_model(path, tally):
     graph = onnx.load(path, load_external_data=False).graph
     options = onnxruntime.SessionOptions()
@@ -128,6 +139,7 @@ def check_model(path, tally):
         for mode in modes:
             label = " ".join([*(f"{name}={size}" for name, size in own.items()), *mode])
             tally.result(f"{path.stem}[{label}]", check_run(path, inputs, expected, mode))
+    tally.result(f"{path.stem}:kernels", check_kernels(path, used))
     done = opfuse("verify", path, "--quiet", timeout=600)
     wrong = f"exit code {done.returncode}: {last_line(done.stdout + done.stderr)}" if done.returncode != 0 else None
     tally.result(f"{path.stem}:verify", wrong)

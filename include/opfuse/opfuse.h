@@ -365,13 +365,14 @@ OPF_API opf_status opf_model_verify(const opf_model *model, const opf_verify_opt
                                     opf_error *error);
 OPF_API const opf_verification *opf_report_verification(const opf_report *report);
 
-/* One operator that opfuse supports. */
+/* One operator that opfuse supports, or refuses by decision: those come last. */
 typedef struct opf_op_entry {
-    const char *name;
+    const char *name; /* NULL: all operators of a refused domain */
     const char *domain; /* "" is ONNX's own */
     int32_t     since, until; /* first and last opset */
     const char *types;  /* "float, float16, …" of its main type variable */
     const char *notes;
+    const char *refused; /* why, and then since, until and types are empty; NULL: it is supported */
 } opf_op_entry;
 OPF_API opf_status opf_ops_list(opf_report **report, opf_error *error);
 OPF_API const opf_op_entry *opf_report_ops(const opf_report *report, size_t *n);

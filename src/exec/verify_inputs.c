@@ -118,8 +118,9 @@ static int64_t index_bound(opf_verifier *v, const opf_graph *graph, opf_value_id
 
 static void fill_floats(opf_tensor *tensor, size_t count, uint32_t kind, opf_random *random)
 {
+    bool tiny = kinds[kind].scale > 0 && kinds[kind].scale < 1; /* every other one: the square of a row of them is zero in float, where a root of it divides */
     for (size_t i = 0; i < count; i++)
-        opf_store_f64(tensor->type, tensor->data, i, opf_random_normal(random) * kinds[kind].scale);
+        opf_store_f64(tensor->type, tensor->data, i, opf_random_normal(random) * (tiny && i % 2 == 0 ? 1 : kinds[kind].scale));
     if (count != 0 && strcmp(kinds[kind].name, "nan") == 0)
         opf_store_f64(tensor->type, tensor->data, opf_random_next(random) % count, (double)NAN);
     for (int sign = -1; count != 0 && sign <= 1 && strcmp(kinds[kind].name, "infinite") == 0; sign += 2)

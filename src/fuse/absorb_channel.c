@@ -10,6 +10,7 @@
 #include "ops/op.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct channel_fold {
     opf_node_id reader;
@@ -38,6 +39,17 @@ static bool has_zero(const opf_const *vector)
         if (fabs(opf_const_f64_at(vector, i)) < 1e-30) /* the reciprocal must stay finite in single precision too */
             return true;
     return false;
+}
+
+/* A half-precision weight may leave its range where its channel grows. */
+static bool keeps_range(const opf_const *w, const opf_const *vector, const opf_op *op)
+{
+    for (size_t i = 0; w->type == OPF_FLOAT16 && i < vector->count; i++) {
+        const double x = fabs(opf_const_f64_at(vector, i));
+        if ((op == &opf_op_Mul && x > 1) || (op == &opf_op_Div && x < 1))
+            return false;
+    }
+    return true;
 }
 
 static bool is_arithmetic(const opf_op *op)
@@ -94,7 +106,8 @@ static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_f
     fold->vector = per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank,
                                output_channels(conv, w));
     fold->rule = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
-    return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector));
+    return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector)) &&
+           keeps_range(w, fold->vector, reader->op);
 }
 
 /* Factor and term of y = conv * factor + term, [C] each in double; NULL: 1 and 0. False: out of memory. */
@@ -126,6 +139,15 @@ static opf_value_id constant_value(opf_graph *graph, const char *name, const opf
     return constant != NULL ? opf_graph_add_constant(graph, name, constant) : 0;
 }
 
+static bool set_bias(opf_graph *graph, opf_node_id id, const opf_const *bias)
+{
+    const opf_value_id value = constant_value(graph, NULL, bias);
+    if (value == 0)
+        return false;
+    return opf_graph_node(graph, id)->n_own_inputs > 2 ? opf_graph_set_input(graph, id, 2, value)
+                                                       : opf_graph_append_input(graph, id, value);
+}
+
 static opf_status apply_fold(opf_graph *graph, opf_node_id id, const channel_fold *fold, opf_error *error)
 {
     opf_const_pool *pool = graph->consts;
@@ -144,10 +166,7 @@ static opf_status apply_fold(opf_graph *graph, opf_node_id id, const channel_fol
         bias = bias != NULL ? opf_const_compute(pool, '+', bias, term) : term;
     OPF_OOM_IF(error, b != NULL && bias == NULL);
     if (bias != b) {
-        const opf_value_id value = constant_value(graph, NULL, opf_const_cast(pool, bias, w->type));
-        OPF_OOM_IF(error, value == 0);
-        OPF_OOM_IF(error, opf_graph_node(graph, id)->n_own_inputs > 2 ? !opf_graph_set_input(graph, id, 2, value)
-                                                                      : !opf_graph_append_input(graph, id, value));
+        OPF_OOM_IF(error, !set_bias(graph, id, opf_const_cast(pool, bias, w->type)));
     }
     const opf_value_id result = opf_graph_node(graph, fold->reader)->outputs[0];
     OPF_OOM_IF(error, !opf_node_join_origin(graph, id, fold->reader));
@@ -162,6 +181,81 @@ opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id id, bool *c
     while (has_constant_weights(context->graph, opf_graph_node(context->graph, id)) &&
            find_fold(context, opf_graph_node(context->graph, id), &fold) && opf_fuse_allows(context, fold.rule, id)) {
         OPF_TRY(apply_fold(context->graph, id, &fold, error));
+        *changed = true;
+        OPF_TRY(opf_fuse_done(context, fold.rule, id, error));
+    }
+    return OPF_OK;
+}
+
+/* ---- before a convolution ---- */
+
+static bool pads_nothing(const opf_node *conv)
+{
+    const opf_attr *pads = opf_node_attr(conv, "pads");
+    const char *kind = opf_node_string(conv, "auto_pad", "NOTSET");
+    for (uint32_t i = 0; pads != NULL && i < pads->n; i++)
+        if (pads->ints[i] != 0)
+            return false;
+    return strcmp(kind, "NOTSET") == 0 || strcmp(kind, "VALID") == 0;
+}
+
+static bool find_before(opf_fuse_context *context, const opf_node *conv, channel_fold *fold)
+{
+    opf_graph *graph = context->graph;
+    const opf_value *x = opf_graph_value(graph, conv->inputs[0]);
+    const opf_node *node = opf_graph_node(graph, x->producer);
+    if (conv->op != &opf_op_Conv || x->producer == 0 || node->op == NULL || !is_arithmetic(node->op) ||
+        node->n_inputs != 2 || node->n_outputs != 1 || node->epilogue.n != 0 ||
+        opf_graph_single_use(graph, conv->inputs[0]) == NULL)
+        return false;
+    const opf_const *w = constant_of(graph, conv->inputs[1]);
+    fold->reader = x->producer;
+    fold->operand = constant_of(graph, node->inputs[0]) != NULL ? 0 : 1;
+    const opf_const *c = constant_of(graph, node->inputs[fold->operand]);
+    const bool scales = node->op == &opf_op_Mul || node->op == &opf_op_Div;
+    if (c == NULL || c->type != w->type || w->count == 0 || (node->op == &opf_op_Div && fold->operand == 0) ||
+        (!scales && !pads_nothing(conv)) ||
+        !opf_legal_same(context, &opf_graph_value(graph, node->inputs[1 - fold->operand])->info, &x->info, NULL))
+        return false;
+    fold->vector = per_channel(graph, c, x->info.rank, w->dims[1] * opf_node_int(conv, "group", 1));
+    fold->rule = scales ? "conv-mul" : "conv-add";
+    return fold->vector != NULL && !(node->op == &opf_op_Div && has_zero(fold->vector)) && keeps_range(w, fold->vector, node->op);
+}
+
+/* W(x * factor + term) = (W factor) x + W term. */
+static opf_status apply_before(opf_graph *graph, opf_node_id id, const channel_fold *fold, opf_error *error)
+{
+    opf_const_pool *pool = graph->consts;
+    const opf_node *conv = opf_graph_node(graph, id);
+    const int64_t groups = opf_node_int(conv, "group", 1);
+    const opf_const *w = constant_of(graph, conv->inputs[1]), *factor = NULL, *term = NULL;
+    const opf_const *bias = conv->n_own_inputs > 2 ? constant_of(graph, conv->inputs[2]) : NULL;
+    OPF_OOM_IF(error, !factor_and_term(graph, fold, &factor, &term));
+    if (term != NULL) {
+        const opf_const *shift = opf_channel_shift_rows(pool, w, term, groups);
+        bias = shift != NULL && bias != NULL ? opf_const_compute(pool, '+', bias, shift) : shift;
+        OPF_OOM_IF(error, bias == NULL || !set_bias(graph, id, opf_const_cast(pool, bias, w->type)));
+    }
+    if (factor != NULL) {
+        const char *name = opf_graph_value(graph, opf_graph_node(graph, id)->inputs[1])->name;
+        const opf_value_id scaled =
+            constant_value(graph, name, opf_channel_scale_columns(pool, w, factor, groups));
+        OPF_OOM_IF(error, scaled == 0 || !opf_graph_set_input(graph, id, 1, scaled));
+    }
+    const opf_value_id x = opf_graph_node(graph, fold->reader)->inputs[1 - fold->operand];
+    OPF_OOM_IF(error, !opf_node_join_origin(graph, id, fold->reader) || !opf_graph_set_input(graph, id, 0, x));
+    opf_graph_remove_node(graph, fold->reader);
+    return OPF_OK;
+}
+
+opf_status opf_absorb_channel_before(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
+{
+    channel_fold fold;
+    while (has_constant_weights(context->graph, opf_graph_node(context->graph, id)) &&
+           opf_graph_node(context->graph, id)->prologue.n == 0 &&
+           find_before(context, opf_graph_node(context->graph, id), &fold) &&
+           opf_fuse_allows(context, fold.rule, id)) {
+        OPF_TRY(apply_before(context->graph, id, &fold, error));
         *changed = true;
         OPF_TRY(opf_fuse_done(context, fold.rule, id, error));
     }

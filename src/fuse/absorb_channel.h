@@ -8,4 +8,7 @@
    into weights and bias (conv-add, conv-mul). Other nodes are left alone. */
 opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id conv, bool *changed, opf_error *error);
 
+/* The same for arithmetic before a Conv, into the columns of its weights; a term only where nothing is padded. */
+opf_status opf_absorb_channel_before(opf_fuse_context *context, opf_node_id conv, bool *changed, opf_error *error);
+
 #endif

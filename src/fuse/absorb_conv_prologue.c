@@ -207,7 +207,9 @@ opf_status opf_absorb_conv_prologue(opf_fuse_context *context, bool *changed, op
         chain c;
         if (!is_pointwise(context->graph, opf_graph_node(context->graph, id)))
             continue;
-        OPF_TRY(opf_absorb_channel(context, id, changed, error)); /* while it has no operands of steps */
+        /* Constants go into the weights first, while there are no operands of steps. */
+        OPF_TRY(opf_absorb_channel(context, id, changed, error));
+        OPF_TRY(opf_absorb_channel_before(context, id, changed, error));
         find_chain(context, id, &c);
         if (c.n == 0 || !opf_fuse_allows(context, rule, id))
             continue;

@@ -175,6 +175,7 @@ opf_status opf_absorb_epilogue(opf_fuse_context *context, bool *changed, opf_err
         if (!opf_steps_is_anchor(opf_graph_node(graph, order[i])))
             continue;
         OPF_TRY(opf_absorb_channel(context, order[i], changed, error));
+        OPF_TRY(opf_absorb_channel_before(context, order[i], changed, error));
         OPF_TRY(absorb(context, order[i], changed, error));
     }
     return OPF_OK;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fuse/attention_operand.h"
-
-#include "fuse/legality.h"
+#include "fuse/attention.h"
 
 #include <math.h>
 
@@ -179,7 +177,9 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
         return (opf_attention_joined){0};
     if (operand->rank == 4) {
         joined.heads = split->dims[2].n;
-        if (!opf_dim_is_number(split->dims[2]) || !opf_dim_equal(x->dims[1], split->dims[1]))
+        const opf_dim width = opf_dim_mul(graph->dims, split->dims[2], split->dims[3]);
+        if (!opf_dim_is_number(split->dims[2]) || !opf_dim_equal(x->dims[1], split->dims[1]) ||
+            !opf_dim_equal(x->dims[2], width))
             return (opf_attention_joined){0};
     } else {
         const opf_dim width = x->dims[2], size = split->dims[2];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuse/channel.h"
 
+#include <string.h>
+
 const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, int64_t channels)
 {
     static const double zero = 0.0;
@@ -39,4 +41,27 @@ const opf_const *opf_channel_scale_columns(opf_const_pool *pool, const opf_const
     c = c != NULL ? opf_const_reshape(pool, c, 4, (const int64_t[]){groups, columns, rows, rest}) : NULL;
     c = c != NULL ? opf_const_transpose(pool, c, swap) : NULL;
     return c != NULL ? opf_const_reshape(pool, c, w->rank, w->dims) : NULL;
+}
+
+const opf_const *opf_channel_shift_rows(opf_const_pool *pool, const opf_const *w, const opf_const *terms,
+                                        int64_t groups)
+{
+    const int64_t rows = w->dims[0], columns = w->dims[1], taps = (int64_t)w->count / (rows * columns);
+    double *row = OPF_NEW(pool->arena, double, (size_t)(columns * taps));
+    double *sums = OPF_NEW(pool->arena, double, (size_t)rows);
+    if (row == NULL || sums == NULL)
+        return NULL;
+    int64_t start[OPF_MAX_RANK] = {0}, count[OPF_MAX_RANK];
+    memcpy(count, w->dims, (size_t)w->rank * sizeof *count);
+    count[0] = 1;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t first = r / (rows / groups) * columns;
+        start[0] = r;
+        opf_const_read_f64(w, start, count, row);
+        sums[r] = 0;
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t i = 0; i < taps; i++)
+                sums[r] += row[c * taps + i] * opf_const_f64_at(terms, (size_t)(first + c));
+    }
+    return opf_const_bytes(pool, OPF_DOUBLE, 1, &rows, sums, (size_t)rows * sizeof *sums);
 }

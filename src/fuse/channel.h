@@ -12,5 +12,9 @@ const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, in
    their inputs, those of a ConvTranspose along their outputs. A recipe; NULL: memory. */
 const opf_const *opf_channel_scale_columns(opf_const_pool *pool, const opf_const *w, const opf_const *factors,
                                            int64_t groups);
+/* What each row of W gains when column b of group g of its operand gains terms[g * B + b]: [groups * A] doubles. NULL:
+   memory. */
+const opf_const *opf_channel_shift_rows(opf_const_pool *pool, const opf_const *w, const opf_const *terms,
+                                        int64_t groups);
 
 #endif

@@ -4,7 +4,6 @@
 #include "fuse/function_args.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- conditions ---- */
 
@@ -150,25 +149,9 @@ bool opf_rule_shift_outputs(const opf_rule_call *call)
     int64_t groups;
     if (!get_columns(call, &w, &t, &groups))
         return false;
-    const int64_t outputs = w->dims[0], columns = w->dims[1], taps = (int64_t)w->count / (outputs * columns);
-    double *row = OPF_NEW(call->context->scratch, double, (size_t)(columns * taps));
-    double *sums = OPF_NEW(call->context->graph->arena, double, (size_t)outputs);
-    if (row == NULL || sums == NULL)
-        return opf_function_out_of_memory(call);
-    int64_t start[OPF_MAX_RANK] = {0}, count[OPF_MAX_RANK];
-    memcpy(count, w->dims, (size_t)w->rank * sizeof *count);
-    count[0] = 1;
-    for (int64_t o = 0; o < outputs; o++) {
-        const int64_t first = o / (outputs / groups) * columns;
-        start[0] = o;
-        opf_const_read_f64(w, start, count, row);
-        sums[o] = 0;
-        for (int64_t c = 0; c < columns; c++)
-            for (int64_t i = 0; i < taps; i++)
-                sums[o] += row[c * taps + i] * opf_const_f64_at(t, (size_t)(first + c));
-        if (!isfinite(sums[o]))
-            return OPF_REFUSE(call, CONST, "element %lld of a computed constant is %g", (long long)o, sums[o]);
-    }
-    return opf_function_give_constant(call, opf_const_bytes(call->context->graph->consts, OPF_DOUBLE, 1, &outputs, sums,
-                                                            (size_t)outputs * sizeof *sums));
+    const opf_const *sums = opf_channel_shift_rows(call->context->graph->consts, w, t, groups);
+    for (size_t i = 0; sums != NULL && i < sums->count; i++)
+        if (!isfinite(opf_const_f64_at(sums, i)))
+            return OPF_REFUSE(call, CONST, "element %zu of a computed constant is %g", i, opf_const_f64_at(sums, i));
+    return opf_function_give_constant(call, sums);
 }

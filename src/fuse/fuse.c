@@ -164,7 +164,9 @@ static opf_status keep_miss(rules_round *r, const opf_match *match, opf_node_id 
 {
     const opf_near *near = &match->near;
     const opf_graph *graph = r->context->graph;
-    if (!near->any || (near->code == OPF_MISS_OP && near->matched * 2 < near->of))
+    /* The start alone tells something where the rule marks it as rare. */
+    const bool start_only = near->reached < 2 && !match->block->starts[0]->starred;
+    if (!near->any || (near->code == OPF_MISS_OP && (near->matched * 2 < near->of || start_only)))
         return OPF_OK;
     opf_miss miss = {.rule = match->rule->name,
                      .start = opf_graph_node(graph, start)->name,

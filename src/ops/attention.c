@@ -2,6 +2,9 @@
 /*
  * Attention: softmax(softcap(scale * Q K') + bias) V for each head, where several heads of Q may share one of K and V,
  * and keys and values may be preceded by those of earlier calls. Shapes below are [batch, heads, length, size].
+ *
+ * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
+ * added, and the softmax is a plain one. So it computes exactly what was matched, rows without a key included.
  */
 #include "ops/check.h"
 #include "ops/heads.h"
@@ -167,8 +170,8 @@ typedef struct attention {
     int64_t  past, total, masked_length; /* keys from masked_length on are masked out */
     int64_t  left, right;                /* of the window; -1: no bound */
     int64_t  mode;
-    bool     is_causal;
-    double   scale, softcap;
+    bool     is_causal, is_plain;        /* plain: see masked_score */
+    double   scale, softcap, masked_score;
     double  *keys, *values;       /* [total, size] of one head */
     double  *query, *row, *result; /* [size], [total], [size of a value] */
 } attention;
@@ -226,6 +229,14 @@ static double bias_at(const attention *a, int64_t batch, int64_t head, int64_t i
     return hidden ? bias - (double)INFINITY : bias;
 }
 
+/* With masked_score, a boolean mask puts it in the place of scores. */
+static bool is_replaced(const attention *a, int64_t batch, int64_t head, int64_t i, int64_t j)
+{
+    const opf_view *m = &a->mask;
+    return a->is_plain && m->data != NULL && m->type == OPF_BOOL && j < a->masked_length &&
+           opf_view_i64(m, line_of(m, batch, head, i) + j * m->strides[SIZE]) == 0;
+}
+
 static double dot(const double *a, const double *b, int64_t n)
 {
     double sum = 0;
@@ -234,13 +245,13 @@ static double dot(const double *a, const double *b, int64_t n)
     return sum;
 }
 
-/* A row of nothing but -inf has no key to attend to, and becomes zeros. */
-static void softmax(double *row, int64_t n, bool is_masked)
+/* A row of nothing but -inf has no key to attend to, and becomes zeros; in a plain softmax, NaN. */
+static void softmax(double *row, int64_t n, bool is_masked, bool is_plain)
 {
     double max = -(double)INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++)
         max = row[j] > max || isnan(row[j]) ? row[j] : max;
-    const bool none = is_masked || (isinf(max) && max < 0);
+    const bool none = !is_plain && (is_masked || (isinf(max) && max < 0));
     for (int64_t j = 0; j < n; j++) {
         row[j] = none ? 0 : exp(row[j] - max);
         sum += row[j];
@@ -258,13 +269,13 @@ static void run_scores(attention *a, int64_t batch, int64_t head, int64_t i)
         const double bias    = bias_at(a, batch, head, i, j);
         const double product = a->scale * dot(a->query, a->keys + j * size, size);
         const double capped  = a->softcap > 0 ? a->softcap * tanh(product / a->softcap) : product;
-        a->row[j]            = capped + bias;
+        a->row[j]            = is_replaced(a, batch, head, i, j) ? a->masked_score : capped + bias;
         is_masked            = is_masked && isinf(bias) && bias < 0;
         if (a->scores.data != NULL && a->mode < 3)
             opf_view_put_f64(&a->scores, line_of(&a->scores, batch, head, i) + j * a->scores.strides[SIZE],
                              a->mode == 0 ? product : a->mode == 1 ? capped : a->row[j]);
     }
-    softmax(a->row, a->total, is_masked);
+    softmax(a->row, a->total, is_masked, a->is_plain);
     if (a->scores.data != NULL && a->mode == 3)
         store_line(a->row, &a->scores, batch, head, i);
 }
@@ -321,7 +332,9 @@ static void read_call(const opf_call *call, attention *a)
                      .mode          = opf_call_int(call, "qk_matmul_output_mode", 0),
                      .is_causal     = opf_call_int(call, "is_causal", 0) != 0,
                      .softcap       = (double)opf_call_float(call, "softcap", 0)};
-    const opf_attr *scale = opf_call_attr(call, "scale");
+    const opf_attr *scale = opf_call_attr(call, "scale"), *masked = opf_call_attr(call, "masked_score");
+    a->is_plain           = masked != NULL;
+    a->masked_score       = masked != NULL ? (double)masked->f : 0;
     a->scale              = scale != NULL ? (double)scale->f : 1 / sqrt((double)a->q.dims[SIZE]);
     a->past               = a->past_key.data != NULL ? a->past_key.dims[LENGTH] : 0;
     a->total              = a->past + a->k.dims[LENGTH];

@@ -9,10 +9,22 @@
 
 enum { DATA = 0, RATIO, TRAINING };
 
+static bool is_zero(const opf_infer *infer, uint32_t i)
+{
+    const opf_const *c = i < infer->n_in ? infer->constants[i] : NULL;
+    return c != NULL && c->count == 1 && opf_const_f64_at(c, 0) == 0.0;
+}
+
+/* What trains was taken apart when it was loaded: here it is refused, so that nobody takes it for inference. */
 static opf_status infer_dropout(opf_infer *infer, opf_error *error)
 {
     const opf_dim *values;
-    int32_t        n;
+    int64_t        training = 0;
+    int32_t        n        = 1;
+    if (opf_infer_has(infer, TRAINING) && !is_zero(infer, RATIO)) {
+        const bool is_known = opf_infer_numbers(infer, TRAINING, &training, 1, &n) && n == 1;
+        OPF_FAIL_IF(error, !is_known || training != 0, OPF_UNSUPPORTED, "training_mode must be a constant false, or ratio a constant 0");
+    }
     OPF_TRY(opf_infer_same(infer, 0, 0, error));
     if (opf_infer_values(infer, 0, &values, &n))
         OPF_TRY(opf_infer_set_values(infer, 0, n, values, error));
@@ -111,14 +123,15 @@ static opf_status lift_training(opf_graph *graph, opf_node_id id, int32_t opset,
     const opf_value_id data = node->inputs[DATA], training = node->inputs[TRAINING], y = node->outputs[0];
     const opf_value_id mask = node->n_own_outputs > 1 ? node->outputs[1] : 0;
     const opf_type     type = opf_graph_value(graph, data)->info.type;
-    opf_value_id       kept, scale, off, factor, zero, scaled, dropped;
+    opf_value_id       kept, scale, off, factor, nothing, zero, scaled, dropped;
     opf_node_id        made;
     OPF_FAIL_IF(error, type == OPF_TYPE_NONE, OPF_UNSUPPORTED, "%s (Dropout): training on data whose type is not known", node->name);
     OPF_TRY(draw(graph, id, &kept, &scale, error));
     OPF_TRY(add(graph, id, &opf_op_Not, training, 0, &off, &made, error));
     OPF_TRY(add_cast(graph, id, scale, type, &factor, error));
     OPF_TRY(add(graph, id, &opf_op_Mul, data, factor, &scaled, &made, error));
-    OPF_TRY(add(graph, id, &opf_op_Sub, factor, factor, &zero, &made, error));
+    OPF_TRY(add_float(graph, id, "zero", 0, &nothing, error));
+    OPF_TRY(add_cast(graph, id, nothing, type, &zero, error));
     const opf_value_id chosen[] = {kept, scaled, zero};
     OPF_TRY(opf_lift_add_node(graph, id, &opf_op_Where, chosen, 3, &made, &dropped, error));
     OPF_TRY(opf_infer_update(graph, made, error));
@@ -207,14 +220,16 @@ static const opf_import_row rows[] = {
 
 static const opf_attr_def attrs[] = {{.name = "seed", .type = OPF_ATTR_INT}};
 
+#define DROPPED (OPF_TYPES_FLOAT | OPF_TYPES_FLOAT8)
+
 const opf_op opf_op_Dropout = {.name      = "Dropout",
                                .domain    = "",
                                .since     = 6,
                                .traits    = OPF_ELEMENTWISE,
-                               .inputs    = OPF_PARAMS({"data", 'T', OPF_TYPES_FLOAT, 0}, {"ratio", 'R', OPF_TYPES_FLOAT, OPF_OPTIONAL},
+                               .inputs    = OPF_PARAMS({"data", 'T', DROPPED, 0}, {"ratio", 'R', DROPPED, OPF_OPTIONAL},
                                                        {"training_mode", 0, OPF_TYPES_BOOL, OPF_OPTIONAL}),
                                .n_inputs  = 3,
-                               .outputs   = OPF_PARAMS({"output", 'T', OPF_TYPES_FLOAT, 0}, {"mask", 0, OPF_TYPES_BOOL, OPF_OPTIONAL}),
+                               .outputs   = OPF_PARAMS({"output", 'T', DROPPED, 0}, {"mask", 0, OPF_TYPES_BOOL, OPF_OPTIONAL}),
                                .n_outputs = 2,
                                .attrs     = attrs,
                                .n_attrs   = OPF_COUNT(attrs),

@@ -11,10 +11,7 @@
 #define TRAINING  "trains"
 #define ML        "ai.onnx.ml"
 
-/* op_type NULL: the whole domain. */
-static const struct {
-    const char *domain, *op_type, *why;
-} refused[] = {
+static const opf_refused refused[] = {
     {"", "ConcatFromSequence", SEQUENCES},
     {"", "ImageDecoder", IMAGES},
     {"", "Optional", OPTIONALS},
@@ -40,6 +37,12 @@ static const struct {
     {"ai.onnx.preview.training", NULL, TRAINING},
     {"ai.onnx.training", NULL, TRAINING},
 };
+
+const opf_refused *opf_all_refused(uint32_t *n)
+{
+    *n = sizeof refused / sizeof *refused;
+    return refused;
+}
 
 const char *opf_refusal(const char *domain, const char *op_type)
 {

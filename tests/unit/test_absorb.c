@@ -146,11 +146,79 @@ static void test_channel(void **state)
           "conv-mul at c: c m s v\n"
           "conv-act at c: c m s v a\n");
     check(IMAGE, "[c] a = Conv(x, w, b) [s] y = Sub(k, a)",
-          "[c] y = Conv(x, \"w#2\", \"value#3\")\n"
+          "[c] y = Conv(x, \"w#3\", \"value#2\")\n"
           "conv-add at c: c s\n");
     check("(float[N,4,4,4] x) => (y)", "[c] a = Conv(x, w, b) [s] y = Add(a, b)",
           "[c] y = Conv(x, w, b) | Add(., b)\n"
           "conv-add at c: c s\n");
+}
+
+static void test_conv_prologue(void **state)
+{
+    (void)state;
+    /* The gate of squeeze-and-excite: x is pooled too, so the convolution behind takes it. */
+    check("(float[N,4,H,H] x) => (y)", "[g] g = GlobalAveragePool(x) [s] s = Sigmoid(g) [p] p = Mul(x, s) [c] y = Conv(p, w)",
+          "[g] s = GlobalAveragePool(x) | Sigmoid(.)\n"
+          "[c] y = Conv[Mul(., s)](x, w)\n"
+          "conv-prologue at c: c p\n"
+          "epilogue at g: g s\n");
+    check(IMAGE, "[n] n = BatchNormalization(x, b, b, b, b) [a] a = Relu(n) [c] y = Conv(a, w, b)",
+          "[c] y = Conv[Mul(., \"value#2\") | Add(., \"value#3\") | Relu(.)](x, w, b)\n"
+          "conv-prologue at c: c a n\n");
+    /* Left to the convolution before, which is read once. */
+    check(IMAGE, "[c] a = Conv(x, w) [a] b1 = Relu(a) [d] y = Conv(b1, w)",
+          "[c] b1 = Conv(x, w) | Relu(.)\n[d] y = Conv(b1, w)\nconv-act at c: c a\n");
+    /* No 1x1 convolution with strides or pads, and no gate that varies over the image. */
+    check("(float[N,4,H,H] x) => (y)", "[g] g = GlobalAveragePool(x) [p] p = Mul(x, g) [c] y = Conv<strides = [2, 2]>(p, w)",
+          "g = GlobalAveragePool(x)\n"
+          "p = Mul(x, g)\n"
+          "[c] y = Conv<strides = [2, 2]>(p, w)\n"
+          "no epilogue at g: SHAPE_UNKNOWN p: operand is float[N,4,H,H], must be float[N,4,1,1] or broadcast to it\n"
+          "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
+    check(IMAGE, "[p] p = Mul(x, r) [c] y = Conv(p, w)",
+          "p = Mul(x, r)\n[c] y = Conv(p, w)\n"
+          "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
+}
+
+static void test_parallel_conv(void **state)
+{
+    (void)state;
+    check("(float[N,4,H,H] x) => (y)",
+          "[c] a = Conv(x, w) [r] r1 = Relu(a) [d] b1 = Conv(x, w, b) [s] s = Relu(b1) [p] p = GlobalMaxPool(r1) [q] q1 = "
+          "GlobalMaxPool(s) [z] y = Concat<axis = 0>(p, q1)",
+          "p = GlobalMaxPool(r1)\n"
+          "[q] q1 = GlobalMaxPool(s)\n"
+          "[z] y = Concat<axis = 0>(p, q1)\n"
+          "[c] \"value#5\" = Conv(x, \"value#2\", \"value#3\") | Relu(.)\n"
+          "[\"c/split\"] r1, s = Split<axis = 1>(\"value#5\", \"value#6\")\n"
+          "parallel-conv at c: c d\n"
+          "conv-act at c: c d r s\n");
+    /* Other strides, another activation, an Add behind. */
+    check("(float[N,4,H,H] x) => (p, q1)",
+          "[c] a = Conv(x, w) [r] r1 = Relu(a) [d] b1 = Conv(x, w) [s] s = Tanh(b1) [p] p = GlobalMaxPool(r1) [q] q1 = "
+          "GlobalMaxPool(s)",
+          "[c] r1 = Conv(x, w) | Relu(.)\n"
+          "[d] s = Conv(x, w) | Tanh(.)\n"
+          "p = GlobalMaxPool(r1)\n"
+          "[q] q1 = GlobalMaxPool(s)\n"
+          "conv-act at d: d s\n"
+          "conv-act at c: c r\n");
+}
+
+static void test_channel_before(void **state)
+{
+    (void)state;
+    check("(float[N,4,5,5] x) => (y)", "[p] p = Mul(k, x) [q] q = Sub(p, k) [c] y = Conv(q, w)",
+          "[c] y = Conv(x, \"w#3\", \"value#2\")\n"
+          "conv-add at c: c q\n"
+          "conv-mul at c: c q p\n");
+    /* What is padded is zero, and stays so under a factor alone. */
+    check("(float[N,4,5,5] x) => (y)", "[p] p = Mul(k, x) [c] y = Conv<pads = [1, 1, 1, 1]>(p, w)",
+          "[c] y = Conv<pads = [1, 1, 1, 1]>(x, \"w#2\")\nconv-mul at c: c p\n");
+    check("(float[N,4,5,5] x) => (y)", "[p] p = Add(k, x) [c] y = Conv<pads = [1, 1, 1, 1]>(p, w)",
+          "p = Add(k, x)\n[c] y = Conv<pads = [1, 1, 1, 1]>(p, w)\n"
+          "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
+    check("(float[N,1,5,5] x) => (y)", "[p] p = Mul(k, x) [c] y = Conv(p, w)", "p = Mul(k, x)\n[c] y = Conv(p, w)\n");
 }
 
 #define ROWS "(float[N,S,4] x, float[N,S,4] r) => (y)"
@@ -240,7 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_refused), cmocka_unit_test(test_stored),
         cmocka_unit_test(test_channel), cmocka_unit_test(test_matmul),       cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_region),
+        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_region),        cmocka_unit_test(test_conv_prologue),    cmocka_unit_test(test_channel_before),    cmocka_unit_test(test_parallel_conv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,9 +202,12 @@ static void test_gemm_bn(void **state)
     hit("matmul-bn",
         "g (float[N,3] x) => (y) " MATRIX "{ t = MatMul(x, w) y = BatchNormalization<momentum = 0.8>(t, g, be, m, v) }",
         "Gemm");
+    hit("gemm-bn",
+        "g (float[N,3] x) => (y) " MATRIX "{ [t] t = Gemm(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }", "Gemm");
     miss("gemm-bn",
-         "g (float[N,3] x) => (y) " MATRIX "{ [t] t = Gemm(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }",
-         "ATTR", "t", "transB is 0, must be 1");
+         "g (float[N,3] x) => (y) " MATRIX
+         "{ [t] t = Gemm<beta = 0.5>(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }",
+         "ATTR", "t", "beta is 0.5, must be 1");
     miss("matmul-bn",
          "g (float[N,2,3] x) => (y) " MATRIX "{ t = MatMul(x, w) [n] y = BatchNormalization(t, g, be, m, v) }", "RANK",
          "n", "3 dimensions");
@@ -424,6 +427,179 @@ static void test_sigmoids(void **state)
     hit("mish", X "{ e = Exp(x) o = Add(e, one) s = Log(o) t = Tanh(s) y = Mul(t, x) }", "Mish");
 }
 
+static void test_activations(void **state)
+{
+    (void)state;
+    hit("hard-sigmoid", X "{ a = Add(x, three) s = Clip(a, zero, six) y = Div(s, six) }", "HardSigmoid<alpha = 0.1666");
+    hit("sigmoid", X "{ n = Neg(x) e = Exp(n) o = Add(one, e) y = Div(one, o) }", "Sigmoid");
+    hit("silu", X "{ n = Neg(x) e = Exp(n) o = Add(e, one) y = Div(x, o) }", "Swish");
+    hit("softplus", X "{ e = Exp(x) o = Add(one, e) y = Log(o) }", "Softplus");
+    miss("softplus", X "{ [e] e = Exp(x) [o] o = Add(e, half) y = Log(o) }", "CONST", "o", "must be 1");
+    hit("leaky-relu", X "{ m = Mul(half, x) y = Max(m, x) }", "LeakyRelu<alpha = 0.5>");
+    miss("leaky-relu", X "{ m = Mul(two, x) [y] y = Max(m, x) }", "CONST", "y", "a is 2, must be at most 1");
+    miss("leaky-relu", X "{ m = Mul(x, m1) [y] y = Max(m, x) }", "CONST", "y", "a is -1, must be positive");
+    hit("prelu", X "{ p1 = Relu(x) n = Neg(x) q1 = Relu(n) m = Mul(q1, q) y = Sub(p1, m) }", "PRelu");
+    hit("prelu", X "{ p1 = Relu(x) n = Neg(x) q1 = Relu(n) o = Neg(q1) m = Mul(q, o) y = Add(m, p1) }", "PRelu");
+    miss("prelu", X "{ p1 = Relu(x) [n] n = Neg(x) q1 = Relu(n) m = Mul(q1, q) [y] y = Sub(m, p1) }", "OP", "y",
+         "another order");
+}
+
+/* The bounds of the Clip that is left. */
+static void clamp(const char *rule, const char *source, double lo, double hi)
+{
+    fixture f;
+    begin(&f, source);
+    fuse(&f, rule, NULL);
+    assert_int_equal(f.report.n_fusions, 1);
+    const opf_node *clip = opf_graph_node(f.graph, f.graph->n_nodes - 1);
+    assert_string_equal(clip->op_type, "Clip");
+    double bound[2] = {-INFINITY, INFINITY};
+    for (uint32_t i = 1; i < clip->n_own_inputs; i++)
+        if (clip->inputs[i] != 0)
+            assert_true(opf_graph_scalar(f.graph, clip->inputs[i], &bound[i - 1]));
+    if (bound[0] != lo || bound[1] != hi)
+        fail_msg("%s on\n%s\ngives [%g, %g]", rule, source, bound[0], bound[1]);
+    end(&f);
+}
+
+static void test_clamps(void **state)
+{
+    (void)state;
+    hit("relu-relu", X "{ a = Relu(x) y = Relu(a) }", "Relu");
+    clamp("relu-clip", X "{ a = Relu(x) y = Clip(a, m1, six) }", 0, 6);
+    clamp("relu-clip", X "{ a = Relu(x) y = Clip(a, \"\", m1) }", 0, -1);
+    clamp("relu-clip", X "{ a = Relu(x) y = Clip(a, two) }", 2, INFINITY);
+    clamp("clip-relu", X "{ a = Clip(x, m1, six) y = Relu(a) }", 0, 6);
+    clamp("clip-relu", X "{ a = Clip(x, \"\", m1) y = Relu(a) }", 0, 0);
+    clamp("clip-relu", X "{ a = Clip(x, two) y = Relu(a) }", 2, INFINITY);
+    clamp("clip-clip", X "{ a = Clip(x, zero, six) y = Clip(a, m1, two) }", 0, 2);
+    clamp("clip-clip", X "{ a = Clip(x, zero, one) y = Clip(a, two, three) }", 2, 2);
+    clamp("clip-clip", X "{ a = Clip(x, two, three) y = Clip(a, zero, one) }", 2, 1);
+    clamp("clip-clip", X "{ a = Clip(x, two, one) y = Clip(a) }", 2, 1);
+    clamp("clip-clip", X "{ a = Clip(x, two) y = Clip(a, \"\", six) }", 2, 6);
+    clamp("min-max", X "{ a = Max(x, zero) y = Min(a, six) }", 0, 6);
+    clamp("min-max", X "{ a = Max(two, x) y = Min(one, a) }", 2, 1);
+    clamp("max-min", X "{ a = Min(x, six) y = Max(a, zero) }", 0, 6);
+    clamp("max-min", X "{ a = Min(x, one) y = Max(a, two) }", 2, 2);
+    clamp("min-relu", X "{ a = Relu(x) y = Min(a, six) }", 0, 6);
+    miss("min-max", "g (float[N,4] x, float[N,4] z) => (y) <float six = {6}> { a = Max(x, z) [m] y = Min(a, six) }",
+         "CONST", "m", "must be a constant");
+    miss("clip-clip", "g (float[N,4] x, float z) => (y) <float six = {6}> { a = Clip(x, z) [m] y = Clip(a, six) }",
+         "CONST", "m", "must be a constant of one element");
+}
+
+/* ---- windows ---- */
+
+#define WINDOW                                                                                                         \
+    "g (float[N,1,6,6] x) => (y) <float[2,1,3,3] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9}, int64[8] p = "             \
+    "{0,0,1,0,0,0,1,2}, int64[4] q = {1,2,0,0}, int64[2] ax = {-2,3}, int64[8] c = {0,0,-1,0,0,0,0,0}, int64[8] ch = " \
+    "{0,1,0,0,0,0,0,0}, int64[8] big = {0,0,3,0,0,0,0,0}, float zero = {0}, float one = {1}, float low = {-1e38}>"
+#define POOL3 "kernel_shape = [3, 3]"
+
+static void test_pads(void **state)
+{
+    (void)state;
+    hit("pad-conv", WINDOW "{ t = Pad(x, p, zero) y = Conv<pads = [1, 1, 1, 1]>(t, w) }", "pads = [2, 1, 2, 3]");
+    hit("pad-conv", WINDOW "{ t = Pad(x, q, \"\", ax) y = Conv(t, w) }", "pads = [1, 2, 0, 0]");
+    miss("pad-conv", WINDOW "{ [t] t = Pad(x, p, one) y = Conv(t, w) }", "CONST", "t", "value is 1, must be 0");
+    miss("pad-conv", WINDOW "{ [t] t = Pad<mode = \"edge\">(x, p) y = Conv(t, w) }", "ATTR", "t", "mode");
+    miss("pad-conv", WINDOW "{ [t] t = Pad(x, c) y = Conv(t, w) }", "CONST", "t", "it crops");
+    miss("pad-conv", "g (float[N,1,6,6] x) => (y) <float[2,2,1,1] w = {1,2,3,4}, int64[8] ch = {0,1,0,0,0,0,0,0}>"
+                     "{ [t] t = Pad(x, ch) y = Conv(t, w) }",
+         "CONST", "t", "not spatial");
+    miss("pad-conv", WINDOW "{ [t] t = Pad(x, p) [y] y = Conv<auto_pad = \"SAME_UPPER\">(t, w) }", "ATTR", "y",
+         "auto_pad");
+    hit("pad-average-pool", WINDOW "{ t = Pad(x, p) y = AveragePool<" POOL3 ">(t) }", "count_include_pad = 1");
+    hit("pad-average-pool",
+        WINDOW "{ t = Pad(x, p) y = AveragePool<" POOL3 ", pads = [1, 1, 1, 0], count_include_pad = 1>(t) }",
+        "pads = [2, 1, 2, 2]");
+    miss("pad-average-pool", WINDOW "{ [t] t = Pad(x, p) y = AveragePool<" POOL3 ", pads = [1, 1, 1, 1]>(t) }", "ATTR",
+         "t", "uncounted has 1, must be 0");
+    miss("pad-average-pool", WINDOW "{ [t] t = Pad(x, p) [y] y = AveragePool<" POOL3 ", ceil_mode = 1>(t) }", "ATTR",
+         "y", "ceil_mode");
+    miss("pad-average-pool", WINDOW "{ [t] t = Pad(x, big) y = AveragePool<" POOL3 ">(t) }", "ATTR", "t",
+         "must be below the kernel's 3");
+    miss("pad-max-pool", WINDOW "{ [t] t = Pad(x, p) y = MaxPool<" POOL3 ">(t) }", "CONST", "t",
+         "value is 0, which can be the largest");
+    miss("pad-max-pool", WINDOW "{ [t] t = Pad(x, p, low) y = MaxPool<" POOL3 ">(t) }", "CONST", "t", "the largest");
+    fixture f;
+    begin(&f, WINDOW "{ r = Relu(x) t = Pad(r, p) y = MaxPool<" POOL3 ">(t) }");
+    fuse(&f, "pad-max-pool", NULL);
+    assert_int_equal(f.report.n_fusions, 1);
+    assert_non_null(strstr(nodes_of(&f), "pads = [1, 0, 1, 2]"));
+    end(&f);
+}
+
+/* ---- normalisations before and behind ---- */
+
+static void test_bn_before(void **state)
+{
+    (void)state;
+#define TWO                                                                                                            \
+    "g (float[N,2,6,6] x) => (y) <float[1,2,1,1] w = {2,3}, float[2,1,1,1] dw = {2,3}, float[2,1,2,2] t = "            \
+    "{1,2,3,4,5,6,7,8}, float[2] g = {2,4}, float[2] be = {10,20}, float[2] m = {1,1}, float[2] v = {4,16}, float[1] " \
+    "b = {5}>"
+    fixture f;
+    begin(&f, TWO "{ n = BatchNormalization<epsilon = 0.0>(x, g, be, m, v) y = Conv(n, w, b) }");
+    fuse(&f, "bn-conv", NULL);
+    assert_int_equal(f.report.n_fusions, 1);
+    const opf_node *conv = opf_graph_node(f.graph, f.graph->n_nodes - 1);
+    const opf_const *w = opf_graph_value(f.graph, conv->inputs[1])->constant;
+    const opf_const *b = opf_graph_value(f.graph, conv->inputs[2])->constant;
+    assert_true(opf_const_f64_at(w, 0) == 2 && opf_const_f64_at(w, 1) == 3); /* factors 1 and 1 */
+    assert_true(opf_const_f64_at(b, 0) == 2 * 9 + 3 * 19 + 5);
+    end(&f);
+    hit("bn-conv", TWO "{ n = BatchNormalization(x, g, be, m, v) y = Conv<group = 2>(n, dw) }", "group = 2");
+    miss("bn-conv", TWO "{ [n] n = BatchNormalization(x, g, be, m, v) y = Conv<pads = [0, 1, 0, 0]>(n, w) }", "ATTR",
+         "n", "pads has 1, must be 0");
+    hit("conv-transpose-bn",
+        TWO "{ c = ConvTranspose<group = 2>(x, t) y = BatchNormalization(c, g, be, m, v) }", "ConvTranspose<group = 2>");
+    miss("conv-transpose-bn",
+         "g (float[N,2,6,6] x, float[2] s) => (y) <float[2,2,1,1] t = {1,2,3,4}, float[2] m = {1,1}>"
+         "{ c = ConvTranspose(x, t) [n] y = BatchNormalization(c, s, m, m, m) }",
+         "CONST", "n", "also a graph input");
+}
+
+#define CHANNELS                                                                                                       \
+    "g (float[N,4,H,W] x) => (y) <float[4,1,1] s = {1,2,3,4}, float[4,1,1] b = {0,0,1,1}, float[4] flat = {1,2,3,4}, " \
+    "float e = {0.00001}, float two = {2}, int64[1] ax = {1}>"
+
+static void test_more_norms(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f, CHANNELS "{" MEAN VAR "n = Div(d, q) " AFFINE "}");
+    fuse(&f, "layer-norm-channels", NULL);
+    assert_int_equal(f.report.n_fusions, 1);
+    assert_non_null(strstr(nodes_of(&f), "Transpose<perm = [0, 2, 3, 1]>"));
+    assert_non_null(strstr(nodes_of(&f), "LayerNormalization<axis = -1"));
+    assert_non_null(strstr(nodes_of(&f), "Transpose<perm = [0, 3, 1, 2]>"));
+    end(&f);
+    miss("layer-norm", CHANNELS "{" MEAN VAR "n = Div(d, q) " AFFINE "}", "CONST", "p", "must be the last ones");
+    miss("layer-norm-channels", LN "{" MEAN VAR "n = Div(d, q) " AFFINE "}", "CONST", "p", "must be axis 1 alone");
+    hit("layer-norm", LN "{" MEAN VAR "r = Reciprocal(q) k = Mul(r, s) uk = Mul(u, k) o = Sub(b, uk) xk = Mul(x, k) y = "
+                         "Add(xk, o) }",
+        "LayerNormalization");
+    hit("layer-norm", LN "{" MEAN "xx = Mul(x, x) mm = ReduceMean(xx, ax) uu = Mul(u, u) v = Sub(mm, uu) ve = Add(v, e) q "
+                         "= Sqrt(ve) n = Div(d, q) " AFFINE "}",
+        "LayerNormalization");
+    hit("softmax", LN "{ m = ReduceMax(x, ax) d = Sub(x, m) z = Exp(d) t = ReduceSum(z, ax) y = Div(z, t) }",
+        "Softmax<axis = -1>");
+    miss("softmax",
+         "g (float[N,3,4] x) => (y) <int64[2] ax = {1,2}>"
+         "{ m = ReduceMax(x, ax) d = Sub(x, m) [z] z = Exp(d) t = ReduceSum(z, ax) y = Div(z, t) }",
+         "CONST", "z", "names 2 axes");
+    miss("softmax", LN "{ m = ReduceMax(x, ax) d = Sub(x, m) [z] z = Exp(d) [t] t = ReduceSum<keepdims = 0>(z, ax) y = Div(z, t) }",
+         "ATTR", "t", "keepdims");
+#define GROUPS                                                                                                         \
+    "g (float[2,4,3,3] x) => (y) <float[2] one = {1,1}, float[2] z = {0,0}, float[4,1,1] s = {1,2,3,4}, float[4,1,1] " \
+    "b = {0,0,1,1}, int64[3] to = {2,2,-1}, int64[4] back = {2,4,3,3}>"
+#define GROUPED(scale, affine)                                                                                         \
+    GROUPS "{ a = Reshape(x, to) [i] i = InstanceNormalization(a, " scale ", z) r = Reshape(i, back) " affine "}"
+    hit("group-norm", GROUPED("one", "m = Mul(r, s) y = Add(m, b)"), "GroupNormalization");
+    miss("group-norm", GROUPED("z", "m = Mul(r, s) y = Add(m, b)"), "CONST", "i", "one is 0, must be 1");
+}
+
 /* ---- switches ---- */
 
 static void test_switches(void **state)
@@ -558,6 +734,11 @@ int main(void)
         cmocka_unit_test(test_user_rules),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_clamps),
+        cmocka_unit_test(test_pads),
+        cmocka_unit_test(test_bn_before),
+        cmocka_unit_test(test_more_norms),
         cmocka_unit_test(test_gemm_bn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

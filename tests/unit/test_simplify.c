@@ -225,6 +225,35 @@ static void test_movement(void **state)
 }
 
 /* Targets computed from shapes become constants of 0, -1 and numbers. */
+static void test_sinking(void **state)
+{
+    (void)state;
+    check("g (float[2,3,4] x) => (y) <float[4,1] c = {1,2,3,4}, float s = {2}> { [p] a = Transpose<perm = [0, 2, 1]>(x) "
+          "[m] b = Mul(c, a) [n] y = Add(b, s) }",
+          "[p] y = Transpose<perm = [0, 2, 1]>(\"value#4\")\n[m] \"value#3\" = Mul(\"c#2\", x)\n"
+          "[n] \"value#4\" = Add(\"value#3\", s)\n");
+    check("g (float[2,3] x, float[2,3] r) => (y) { [p] a = Transpose(x) [q] b = Transpose(r) [s] y = Add(a, b) }",
+          "[p] y = Transpose(\"value#2\")\n[s] \"value#2\" = Add(x, r)\n");
+    /* Another tensor in the transposed order stays where it is, and so does a transpose that others read. */
+    check("g (float[2,3] x, float[3,2] r) => (y) { [p] a = Transpose(x) [s] y = Add(a, r) }",
+          "[p] a = Transpose(x)\n[s] y = Add(a, r)\n");
+    check("g (float[2,3] x) => (y, a) { [p] a = Transpose(x) [s] y = Relu(a) }",
+          "[p] a = Transpose(x)\n[s] y = Relu(a)\n");
+}
+
+static void test_gathers(void **state)
+{
+    (void)state;
+    check("g (float[3,N,4] x) => (y) <int64 i = {-1}> { [g] y = Gather(x, i) }",
+          "[g] \"value#5\" = Slice(x, \"value#2\", \"value#3\", \"value#4\")\n"
+          "[\"Squeeze#7\"] y = Squeeze(\"value#5\", \"value#4\")\n");
+    check("g (float[N,5] x) => (y) <int64[2] i = {3,-1}> { [g] y = Gather<axis = 1>(x, i) }",
+          "[g] y = Slice(x, \"value#2\", \"value#3\", \"value#4\")\n");
+    check("g (float[N,5] x) => (y) <int64[2] i = {3,1}> { [g] y = Gather<axis = 1>(x, i) }",
+          "[g] y = Gather<axis = 1>(x, i)\n");
+    check("g (float[N,5] x) => (y) <int64 i = {0}> { [g] y = Gather(x, i) }", "[g] y = Gather(x, i)\n");
+}
+
 static void check_target(const char *source, const char *name, const int64_t *target, size_t n)
 {
     fixture f;
@@ -290,7 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes),
-        cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement),
+        cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_targets), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

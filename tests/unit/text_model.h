@@ -135,6 +135,8 @@ static opf_text pb_node(const opf_graph *graph, const opf_node *node, opf_arena 
         pb_string(&t, 2, node->outputs[i] == 0 ? "" : opf_graph_value(graph, node->outputs[i])->name);
     pb_string(&t, 3, node->name);
     pb_string(&t, 4, node->op_type);
+    if (node->domain[0] != '\0')
+        pb_string(&t, 7, node->domain);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         opf_text attr = pb_attr(arena, &node->attrs[i]);
         pb_message(&t, 5, &attr);

@@ -6,14 +6,14 @@
 #include "onnx/contrib/attention.h"
 
 typedef struct attention {
-    int64_t      heads;
-    opf_value_id q, k, v;               /* [batch, length, heads * size]; k and v may be [batch, heads, length, size] */
-    opf_value_id past_key, past_value;  /* [batch, heads, length, size], or absent */
-    opf_value_id past_length, beams;    /* with past_length the past is a buffer that the present is written into */
-    opf_value_id padding, bias;         /* of keys, in one of several forms; added to scores */
-    bool         is_causal;
+    int64_t heads;
+    opf_value_id q, k, v;              /* [batch, length, heads * size]; k and v may be [batch, heads, length, size] */
+    opf_value_id past_key, past_value; /* [batch, heads, length, size], or absent */
+    opf_value_id past_length, beams;   /* with past_length the past is a buffer that the present is written into */
+    opf_value_id padding, bias;        /* of keys, in one of several forms; added to scores */
+    bool is_causal;
     opf_value_id y, present_key, present_value, scores; /* results */
-    bool         wants_present, wants_scores;
+    bool wants_present, wants_scores;
 } attention;
 
 /* ---- heads and lines ---- */
@@ -32,7 +32,8 @@ opf_value_id opf_contrib_join_heads(opf_contrib *c, opf_value_id x)
 
 opf_value_id opf_contrib_write_lines(opf_contrib *c, opf_value_id past, opf_value_id x, opf_value_id start)
 {
-    return opf_contrib_add(c, &opf_op_TensorScatter, OPF_INPUTS(past, x, start), OPF_ATTRS(opf_contrib_int_attr("axis", 2)));
+    return opf_contrib_add(c, &opf_op_TensorScatter, OPF_INPUTS(past, x, start),
+                           OPF_ATTRS(opf_contrib_int_attr("axis", 2)));
 }
 
 /* The first `length` (int64[1]) lines of [batch, heads, lines, size]. */
@@ -60,31 +61,38 @@ static opf_value_id length_of(opf_contrib *c, const attention *a)
 /* A mask of rank 1 has the ends of sequences, or all ends and then all starts. */
 static opf_value_id between(opf_contrib *c, const attention *a)
 {
-    const opf_info *mask  = opf_contrib_info(c, a->padding), *q = opf_contrib_info(c, a->q);
-    const opf_dim   batch = q->rank > 0 ? q->dims[0] : opf_dim_unknown(c->graph->dims);
-    const opf_dim   both  = opf_dim_mul(c->graph->dims, batch, opf_dim_number(2));
+    const opf_info *mask = opf_contrib_info(c, a->padding), *q = opf_contrib_info(c, a->q);
+    const opf_dim batch = q->rank > 0 ? q->dims[0] : opf_dim_unknown(c->graph->dims);
+    const opf_dim both = opf_dim_mul(c->graph->dims, batch, opf_dim_number(2));
     const opf_value_id column = opf_contrib_ints(c, OPF_INTS(1, 2, 3));
-    const opf_value_id place  = opf_contrib_cast(c, opf_contrib_range(c, length_of(c, a)), opf_contrib_type(c, a->padding, "the mask"));
-    opf_value_id       ends[2];
+    const opf_value_id place =
+        opf_contrib_cast(c, opf_contrib_range(c, length_of(c, a)), opf_contrib_type(c, a->padding, "the mask"));
     if (opf_contrib_failed(c))
         return 0;
-    if (!opf_dim_equal(mask->dims[0], batch) && !opf_dim_equal(mask->dims[0], both) && opf_dim_is_number(mask->dims[0]) &&
-        opf_dim_is_number(batch))
-        opf_contrib_fail(c, OPF_UNSUPPORTED, "a mask of %lld numbers for batch %lld is not supported", (long long)mask->dims[0].n,
+    const opf_dim n = mask->dims[0];
+    if (opf_dim_is_number(n) && opf_dim_is_number(batch) && n.n != batch.n && !opf_dim_equal(n, both))
+        opf_contrib_fail(c, OPF_UNSUPPORTED, "a mask of %lld numbers for batch %lld is not supported", (long long)n.n,
                          (long long)batch.n);
-    if (!opf_dim_equal(mask->dims[0], both) || opf_dim_is(batch, 0))
+    if (opf_dim_equal(n, batch))
         return OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, a->padding, column));
-    opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(a->padding), OPF_ATTRS(opf_contrib_int_attr("num_outputs", 2)), 2, ends);
-    const opf_value_id before = OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, ends[0], column));
-    return OPF_APPLY(c, And, before, OPF_APPLY(c, GreaterOrEqual, place, OPF_APPLY(c, Unsqueeze, ends[1], column)));
+    /* Zeros behind the mask are the starts where it has none. */
+    const opf_value_id size = opf_contrib_size(c, a->q, 0), first = opf_contrib_ints(c, OPF_INTS(0));
+    const opf_value_id zeros =
+        OPF_APPLY(c, Expand, opf_contrib_integer(c, opf_contrib_type(c, a->padding, "the mask"), 0), size);
+    const opf_value_id all =
+        opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(a->padding, zeros), OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
+    const opf_value_id ends = OPF_APPLY(c, Slice, all, first, size);
+    const opf_value_id starts = OPF_APPLY(c, Slice, all, size, OPF_APPLY(c, Add, size, size));
+    const opf_value_id before = OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, ends, column));
+    return OPF_APPLY(c, And, before, OPF_APPLY(c, GreaterOrEqual, place, OPF_APPLY(c, Unsqueeze, starts, column)));
 }
 
 /* What is added to scores: 0 where a key counts, mask_filter_value elsewhere. */
 static opf_value_id padding_bias(opf_contrib *c, const attention *a)
 {
     const opf_type type = opf_contrib_type(c, a->q, "query"), mask_type = opf_contrib_type(c, a->padding, "the mask");
-    const int32_t  rank = opf_contrib_rank(c, a->padding, "the mask");
-    opf_value_id   keep = 0;
+    const int32_t rank = opf_contrib_rank(c, a->padding, "the mask");
+    opf_value_id keep = 0;
     if (opf_contrib_failed(c))
         return 0;
     if (rank == 1)
@@ -94,9 +102,11 @@ static opf_value_id padding_bias(opf_contrib *c, const attention *a)
     else
         keep = OPF_APPLY(c, Greater, a->padding, opf_contrib_integer(c, mask_type, 0));
     if (rank != 1)
-        keep = OPF_APPLY(c, Unsqueeze, keep, rank == 2 ? opf_contrib_ints(c, OPF_INTS(1, 2)) : opf_contrib_ints(c, OPF_INTS(1)));
+        keep = OPF_APPLY(c, Unsqueeze, keep,
+                         rank == 2 ? opf_contrib_ints(c, OPF_INTS(1, 2)) : opf_contrib_ints(c, OPF_INTS(1)));
     const opf_value_id zero = opf_contrib_number(c, type, 0);
-    return OPF_APPLY(c, Where, keep, zero, opf_contrib_number(c, type, (double)opf_contrib_float(c, "mask_filter_value", -10000)));
+    return OPF_APPLY(c, Where, keep, zero,
+                     opf_contrib_number(c, type, (double)opf_contrib_float(c, "mask_filter_value", -10000)));
 }
 
 /* ---- the past in a buffer ---- */
@@ -111,18 +121,24 @@ static opf_value_id read_buffer(opf_contrib *c, const attention *a, opf_value_id
     const opf_value_id none = opf_contrib_ints(c, OPF_INTS(0)), batch = opf_contrib_size(c, a->q, 0);
     const opf_value_id beams = opf_contrib_cast(c, opf_contrib_size(c, a->beams, 1), OPF_INT64);
     const opf_value_id group = OPF_APPLY(c, Div, opf_contrib_range(c, batch), beams);
-    const opf_value_id first = OPF_APPLY(c, Unsqueeze, OPF_APPLY(c, Mul, group, beams), opf_contrib_ints(c, OPF_INTS(1)));
+    const opf_value_id first =
+        OPF_APPLY(c, Unsqueeze, OPF_APPLY(c, Mul, group, beams), opf_contrib_ints(c, OPF_INTS(1)));
     const opf_value_id shape = opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(batch, opf_contrib_ints(c, OPF_INTS(-1))),
                                                OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
-    const opf_value_id table = OPF_APPLY(c, Slice, OPF_APPLY(c, Reshape, opf_contrib_cast(c, a->beams, OPF_INT64), shape), none,
-                                         a->past_length, opf_contrib_ints(c, OPF_INTS(1)));
-    const opf_value_id line   = opf_contrib_range(c, a->past_length);
-    const opf_value_id source = OPF_APPLY(c, Add, OPF_APPLY(c, Mul, OPF_APPLY(c, Add, table, first), a->past_length), line);
-    const opf_value_id lines  = opf_contrib_transpose(c, past, OPF_INTS(0, 2, 1, 3));
-    const opf_value_id flat   = opf_contrib_add(c, &opf_op_Concat,
-                                                OPF_INPUTS(OPF_APPLY(c, Mul, batch, a->past_length), opf_contrib_size(c, buffer, 1), opf_contrib_size(c, buffer, 3)),
-                                                OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
-    const opf_value_id rows   = opf_contrib_add(c, &opf_op_Reshape, OPF_INPUTS(lines, flat), OPF_ATTRS(opf_contrib_int_attr("allowzero", 1)));
+    const opf_value_id table =
+        OPF_APPLY(c, Slice, OPF_APPLY(c, Reshape, opf_contrib_cast(c, a->beams, OPF_INT64), shape), none,
+                  a->past_length, opf_contrib_ints(c, OPF_INTS(1)));
+    const opf_value_id line = opf_contrib_range(c, a->past_length);
+    const opf_value_id source =
+        OPF_APPLY(c, Add, OPF_APPLY(c, Mul, OPF_APPLY(c, Add, table, first), a->past_length), line);
+    const opf_value_id lines = opf_contrib_transpose(c, past, OPF_INTS(0, 2, 1, 3));
+    const opf_value_id flat =
+        opf_contrib_add(c, &opf_op_Concat,
+                        OPF_INPUTS(OPF_APPLY(c, Mul, batch, a->past_length), opf_contrib_size(c, buffer, 1),
+                                   opf_contrib_size(c, buffer, 3)),
+                        OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
+    const opf_value_id rows =
+        opf_contrib_add(c, &opf_op_Reshape, OPF_INPUTS(lines, flat), OPF_ATTRS(opf_contrib_int_attr("allowzero", 1)));
     return opf_contrib_transpose(c, OPF_APPLY(c, Gather, rows, source), OPF_INTS(0, 2, 1, 3));
 }
 
@@ -138,11 +154,12 @@ static void use_four_axes(opf_contrib *c, attention *a)
 
 static void attend(opf_contrib *c, attention *a)
 {
-    const float        scale = opf_contrib_float(c, "scale", 0);
-    const opf_attr     none  = {.type = OPF_ATTR_NONE};
-    const bool         four  = a->past_length != 0 || opf_contrib_rank(c, a->k, "key") == 4 || opf_contrib_rank(c, a->v, "value") == 4;
+    const float scale = opf_contrib_float(c, "scale", 0);
+    const opf_attr none = {.type = OPF_ATTR_NONE};
+    const bool four =
+        a->past_length != 0 || opf_contrib_rank(c, a->k, "key") == 4 || opf_contrib_rank(c, a->v, "value") == 4;
     const opf_value_id buffers[2] = {a->past_key, a->past_value};
-    opf_value_id       mask       = a->bias, out[4];
+    opf_value_id mask = a->bias, out[4];
     if (a->heads < 1)
         opf_contrib_fail(c, OPF_INVALID_MODEL, "num_heads is %lld, must be at least 1", (long long)a->heads);
     if ((a->past_key != 0) != (a->past_value != 0) || (a->past_length != 0 && a->past_key == 0))
@@ -152,7 +169,7 @@ static void attend(opf_contrib *c, attention *a)
     if (four)
         use_four_axes(c, a);
     if (a->past_length != 0) {
-        a->past_key   = read_buffer(c, a, buffers[0]);
+        a->past_key = read_buffer(c, a, buffers[0]);
         a->past_value = read_buffer(c, a, buffers[1]);
     }
     opf_contrib_add_many(c, &opf_op_Attention, OPF_INPUTS(a->q, a->k, a->v, mask, a->past_key, a->past_value),
@@ -161,15 +178,18 @@ static void attend(opf_contrib *c, attention *a)
                                    a->is_causal ? opf_contrib_int_attr("is_causal", 1) : none,
                                    scale != 0 ? opf_contrib_float_attr("scale", scale) : none,
                                    a->wants_scores ? opf_contrib_int_attr("qk_matmul_output_mode", 2) : none),
-                         a->wants_scores ? 4 : a->wants_present ? 3 : 1, out);
-    a->y             = four ? opf_contrib_join_heads(c, out[0]) : out[0];
-    a->present_key   = a->wants_scores || a->wants_present ? out[1] : 0;
+                         a->wants_scores    ? 4
+                         : a->wants_present ? 3
+                                            : 1,
+                         out);
+    a->y = four ? opf_contrib_join_heads(c, out[0]) : out[0];
+    a->present_key = a->wants_scores || a->wants_present ? out[1] : 0;
     a->present_value = a->wants_scores || a->wants_present ? out[2] : 0;
-    a->scores        = a->wants_scores ? out[3] : 0;
+    a->scores = a->wants_scores ? out[3] : 0;
     if (a->past_length != 0 && a->wants_present) {
         const opf_value_id start = OPF_APPLY(c, Expand, a->past_length, opf_contrib_size(c, a->q, 0));
-        a->present_key           = opf_contrib_write_lines(c, buffers[0], a->k, start);
-        a->present_value         = opf_contrib_write_lines(c, buffers[1], a->v, start);
+        a->present_key = opf_contrib_write_lines(c, buffers[0], a->k, start);
+        a->present_value = opf_contrib_write_lines(c, buffers[1], a->v, start);
     }
 }
 
@@ -181,19 +201,23 @@ static void attend_packed(opf_contrib *c, attention *a, opf_value_id past)
     const opf_value_id first = opf_contrib_ints(c, OPF_INTS(0));
     if (past != 0) {
         opf_value_id half[2];
-        opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(past), OPF_ATTRS(opf_contrib_int_attr("num_outputs", 2)), 2, half);
-        a->past_key   = OPF_APPLY(c, Squeeze, half[0], first);
+        opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(past), OPF_ATTRS(opf_contrib_int_attr("num_outputs", 2)), 2,
+                             half);
+        a->past_key = OPF_APPLY(c, Squeeze, half[0], first);
         a->past_value = OPF_APPLY(c, Squeeze, half[1], first);
     }
-    a->heads         = opf_contrib_int(c, "num_heads", 0);
-    a->is_causal     = opf_contrib_int(c, "unidirectional", 0) != 0;
+    a->heads = opf_contrib_int(c, "num_heads", 0);
+    a->is_causal = opf_contrib_int(c, "unidirectional", 0) != 0;
     a->wants_present = opf_contrib_wants(c, 1);
     opf_contrib_demand_int(c, "do_rotary", 0);
     opf_contrib_demand_int(c, "past_present_share_buffer", 0);
     attend(c, a);
     if (a->wants_present) {
-        const opf_value_id key = OPF_APPLY(c, Unsqueeze, a->present_key, first), value = OPF_APPLY(c, Unsqueeze, a->present_value, first);
-        opf_contrib_bind(c, 1, opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(key, value), OPF_ATTRS(opf_contrib_int_attr("axis", 0))));
+        const opf_value_id key = OPF_APPLY(c, Unsqueeze, a->present_key, first),
+                           value = OPF_APPLY(c, Unsqueeze, a->present_value, first);
+        opf_contrib_bind(
+            c, 1,
+            opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(key, value), OPF_ATTRS(opf_contrib_int_attr("axis", 0))));
     }
     opf_contrib_bind(c, 0, a->y);
 }
@@ -201,13 +225,14 @@ static void attend_packed(opf_contrib *c, attention *a, opf_value_id past)
 /* Three parts of the last axis: of these sizes, or equal. */
 static void split_three(opf_contrib *c, opf_value_id x, const opf_attr *sizes, opf_value_id *parts[3])
 {
-    opf_value_id   out[3], size = 0;
+    opf_value_id out[3], size = 0;
     const opf_attr equal = opf_contrib_int_attr("num_outputs", 3), none = {.type = OPF_ATTR_NONE};
     if (sizes != NULL && (sizes->type != OPF_ATTR_INTS || sizes->n != 3))
         opf_contrib_fail(c, OPF_INVALID_MODEL, "attribute %s must be three ints", sizes->name);
     if (sizes != NULL && !opf_contrib_failed(c))
         size = opf_contrib_ints(c, 3, sizes->ints);
-    opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(x, size), OPF_ATTRS(opf_contrib_int_attr("axis", -1), size != 0 ? none : equal), 3, out);
+    opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(x, size),
+                         OPF_ATTRS(opf_contrib_int_attr("axis", -1), size != 0 ? none : equal), 3, out);
     for (int i = 0; i < 3; i++)
         *parts[i] = out[i];
 }
@@ -215,11 +240,12 @@ static void split_three(opf_contrib *c, opf_value_id x, const opf_attr *sizes, o
 void opf_decompose_Attention(opf_contrib *c)
 {
     enum { INPUT, WEIGHTS, BIAS, MASK, PAST, EXTRA, PAST_LENGTH };
-    attention      a     = {.padding = opf_contrib_in(c, MASK), .bias = opf_contrib_in(c, EXTRA)};
+    attention a = {.padding = opf_contrib_in(c, MASK), .bias = opf_contrib_in(c, EXTRA)};
     const opf_attr sizes = opf_contrib_attr(c, "qkv_hidden_sizes");
     if (opf_contrib_in(c, PAST_LENGTH) != 0)
         opf_contrib_fail(c, OPF_UNSUPPORTED, "past_sequence_length is not supported");
-    const opf_value_id x = add_bias(c, OPF_APPLY(c, MatMul, opf_contrib_in(c, INPUT), opf_contrib_in(c, WEIGHTS)), opf_contrib_in(c, BIAS));
+    const opf_value_id x = add_bias(c, OPF_APPLY(c, MatMul, opf_contrib_in(c, INPUT), opf_contrib_in(c, WEIGHTS)),
+                                    opf_contrib_in(c, BIAS));
     split_three(c, x, sizes.type == OPF_ATTR_NONE ? NULL : &sizes, (opf_value_id *[3]){&a.q, &a.k, &a.v});
     attend_packed(c, &a, opf_contrib_in(c, PAST));
 }
@@ -227,10 +253,13 @@ void opf_decompose_Attention(opf_contrib *c)
 void opf_decompose_QAttention(opf_contrib *c)
 {
     enum { INPUT, WEIGHT, BIAS, INPUT_SCALE, WEIGHT_SCALE, MASK, INPUT_ZERO, WEIGHT_ZERO, PAST };
-    attention          a       = {.padding = opf_contrib_in(c, MASK)};
-    const opf_value_id in[3]   = {opf_contrib_in(c, INPUT), opf_contrib_in(c, INPUT_SCALE), opf_contrib_in(c, INPUT_ZERO)};
-    const opf_value_id with[3] = {opf_contrib_in(c, WEIGHT), opf_contrib_in(c, WEIGHT_SCALE), opf_contrib_in(c, WEIGHT_ZERO)};
-    split_three(c, opf_contrib_integer_product(c, in, with, opf_contrib_in(c, BIAS)), NULL, (opf_value_id *[3]){&a.q, &a.k, &a.v});
+    attention a = {.padding = opf_contrib_in(c, MASK)};
+    const opf_value_id in[3] = {opf_contrib_in(c, INPUT), opf_contrib_in(c, INPUT_SCALE),
+                                opf_contrib_in(c, INPUT_ZERO)};
+    const opf_value_id with[3] = {opf_contrib_in(c, WEIGHT), opf_contrib_in(c, WEIGHT_SCALE),
+                                  opf_contrib_in(c, WEIGHT_ZERO)};
+    split_three(c, opf_contrib_integer_product(c, in, with, opf_contrib_in(c, BIAS)), NULL,
+                (opf_value_id *[3]){&a.q, &a.k, &a.v});
     attend_packed(c, &a, opf_contrib_in(c, PAST));
 }
 
@@ -240,7 +269,8 @@ void opf_decompose_QAttention(opf_contrib *c)
 static void unpack(opf_contrib *c, opf_value_id x, uint32_t n, opf_value_id *parts[3])
 {
     opf_value_id out[3];
-    opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_int_attr("axis", 3), opf_contrib_int_attr("num_outputs", n)), n, out);
+    opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(x),
+                         OPF_ATTRS(opf_contrib_int_attr("axis", 3), opf_contrib_int_attr("num_outputs", n)), n, out);
     for (uint32_t i = 0; i < n; i++)
         *parts[i] = OPF_APPLY(c, Reshape, out[i], opf_contrib_ints(c, OPF_INTS(0, 0, -1)));
 }
@@ -264,41 +294,32 @@ static void read_inputs(opf_contrib *c, attention *a)
 /* One bias for all three; keys and values that come as heads have theirs already. */
 static void add_biases(opf_contrib *c, attention *a, opf_value_id bias)
 {
-    opf_value_id    parts[3];
-    const opf_info *b = opf_contrib_info(c, bias), *q = opf_contrib_info(c, a->q);
-    int64_t         sizes[3] = {0};
-    if (bias == 0)
-        return;
-    if (b->rank == 1 && q->rank == 3 && opf_dim_is_number(b->dims[0]) && opf_dim_is_number(q->dims[2])) {
-        sizes[0] = sizes[1] = q->dims[2].n;
-        sizes[2]            = b->dims[0].n - sizes[0] - sizes[1];
-    }
-    const opf_attr attr = {.name = "bias", .type = OPF_ATTR_INTS, .n = 3, .ints = sizes};
-    split_three(c, bias, sizes[2] > 0 ? &attr : NULL, (opf_value_id *[3]){&parts[0], &parts[1], &parts[2]});
-    a->q = add_bias(c, a->q, parts[0]);
-    if (opf_contrib_rank(c, a->k, "key") != 4)
-        a->k = add_bias(c, a->k, parts[1]);
-    if (opf_contrib_rank(c, a->v, "value") != 4)
-        a->v = add_bias(c, a->v, parts[2]);
+    const opf_value_id limits[4] = {opf_contrib_ints(c, OPF_INTS(0)), opf_contrib_size(c, a->q, 2),
+                                    OPF_APPLY(c, Add, opf_contrib_size(c, a->q, 2), opf_contrib_size(c, a->q, 2)),
+                                    opf_contrib_ints(c, OPF_INTS(INT64_MAX))};
+    opf_value_id *const parts[3] = {&a->q, &a->k, &a->v};
+    for (int i = 0; i < 3; i++)
+        if (i == 0 || opf_contrib_rank(c, *parts[i], i == 1 ? "key" : "value") == 3)
+            *parts[i] = OPF_APPLY(c, Add, *parts[i], OPF_APPLY(c, Slice, bias, limits[i], limits[i + 1]));
 }
 
 /* Without a past there is no buffer, whatever the length. */
 static void read_past(opf_contrib *c, attention *a, uint32_t key, uint32_t length, uint32_t beams)
 {
-    a->past_key   = opf_contrib_in(c, key);
+    a->past_key = opf_contrib_in(c, key);
     a->past_value = opf_contrib_in(c, key + 1);
     if (a->past_key == 0 || opf_contrib_in(c, length) == 0)
         return;
     const opf_value_id one = opf_contrib_ints(c, OPF_INTS(1));
-    a->past_length         = opf_contrib_cast(c, OPF_APPLY(c, Reshape, opf_contrib_in(c, length), one), OPF_INT64);
-    a->beams               = opf_contrib_in(c, beams);
+    a->past_length = opf_contrib_cast(c, OPF_APPLY(c, Reshape, opf_contrib_in(c, length), one), OPF_INT64);
+    a->beams = opf_contrib_in(c, beams);
 }
 
 static void finish(opf_contrib *c, attention *a)
 {
-    a->heads         = opf_contrib_int(c, "num_heads", 0);
+    a->heads = opf_contrib_int(c, "num_heads", 0);
     a->wants_present = opf_contrib_wants(c, 1) || opf_contrib_wants(c, 2);
-    a->wants_scores  = opf_contrib_wants(c, 3);
+    a->wants_scores = opf_contrib_wants(c, 3);
     attend(c, a);
     if (a->wants_present) {
         opf_contrib_bind(c, 1, a->present_key);
@@ -315,7 +336,8 @@ void opf_decompose_MultiHeadAttention(opf_contrib *c)
     attention a = {.padding = opf_contrib_in(c, PADDING), .bias = opf_contrib_in(c, EXTRA)};
     a.is_causal = opf_contrib_int(c, "unidirectional", 0) != 0;
     read_inputs(c, &a);
-    add_biases(c, &a, opf_contrib_in(c, BIAS));
+    if (opf_contrib_in(c, BIAS) != 0)
+        add_biases(c, &a, opf_contrib_in(c, BIAS));
     read_past(c, &a, PAST_KEY, PAST_LENGTH, BEAMS);
     finish(c, &a);
 }
@@ -325,7 +347,8 @@ void opf_decompose_DecoderMaskedMultiHeadAttention(opf_contrib *c)
     enum { PADDING = 3, EXTRA, PAST_KEY, PAST_VALUE, PAST_LENGTH, BEAM_WIDTH, BEAMS, BIAS };
     attention a = {.padding = opf_contrib_in(c, PADDING), .bias = opf_contrib_in(c, EXTRA)};
     read_inputs(c, &a);
-    add_biases(c, &a, opf_contrib_in(c, BIAS));
+    if (opf_contrib_in(c, BIAS) != 0)
+        add_biases(c, &a, opf_contrib_in(c, BIAS));
     read_past(c, &a, PAST_KEY, PAST_LENGTH, BEAMS);
     finish(c, &a);
 }

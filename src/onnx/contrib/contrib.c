@@ -9,10 +9,13 @@
 #include <stdio.h>
 
 static const opf_contrib_op table[] = {
-#define OPF_CONTRIB(domain, name, required, n_inputs) {domain, #name, 0, required, n_inputs, opf_decompose_##name},
-#define OPF_CONTRIB_SAME(domain, name, below)         {domain, #name, below, 0x1, UINT32_MAX, NULL},
+#define OPF_CONTRIB_OLD(domain, name, below, required, n_inputs)                                                       \
+    {domain, #name, below, required, n_inputs, opf_decompose_##name},
+#define OPF_CONTRIB(domain, name, required, n_inputs) OPF_CONTRIB_OLD(domain, name, 0, required, n_inputs)
+#define OPF_CONTRIB_SAME(domain, name)                {domain, #name, 0, 0x1, UINT32_MAX, NULL},
 #include "onnx/contrib/contrib.def"
 #undef OPF_CONTRIB
+#undef OPF_CONTRIB_OLD
 #undef OPF_CONTRIB_SAME
 };
 
@@ -29,7 +32,7 @@ const opf_contrib_op *opf_contrib_find(const char *domain, const char *op_type, 
 
 void opf_contrib_fail(opf_contrib *c, opf_status status, const char *format, ...)
 {
-    char    message[256];
+    char message[256];
     va_list arguments;
     if (opf_contrib_failed(c))
         return;
@@ -149,12 +152,12 @@ static void add_node(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const 
                      const opf_attr *attrs, uint32_t n_outputs, opf_value_id *outputs)
 {
     const char *name = opf_arena_printf(c->graph->arena, "%s/%s", c->name, op->name);
-    bool        ok   = name != NULL;
+    bool ok = name != NULL;
     while (n_inputs != 0 && inputs[n_inputs - 1] == 0)
         n_inputs--;
     for (uint32_t o = 0; ok && o < n_outputs; o++) {
         outputs[o] = opf_graph_add_value(c->graph, name);
-        ok         = outputs[o] != 0;
+        ok = outputs[o] != 0;
     }
     const opf_node_id id =
         ok ? opf_graph_add_node(c->graph, op, op->name, name, inputs, n_inputs, outputs, n_outputs) : 0;
@@ -166,8 +169,8 @@ static void add_node(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const 
         out_of_memory(c);
 }
 
-void opf_contrib_add_many(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs, uint32_t n_attrs,
-                          const opf_attr *attrs, uint32_t n_outputs, opf_value_id *outputs)
+void opf_contrib_add_many(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs,
+                          uint32_t n_attrs, const opf_attr *attrs, uint32_t n_outputs, opf_value_id *outputs)
 {
     if (!opf_contrib_failed(c))
         add_node(c, op, n_inputs, inputs, n_attrs, attrs, n_outputs, outputs);
@@ -175,8 +178,8 @@ void opf_contrib_add_many(opf_contrib *c, const opf_op *op, uint32_t n_inputs, c
         outputs[o] = 0;
 }
 
-opf_value_id opf_contrib_add(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs, uint32_t n_attrs,
-                             const opf_attr *attrs)
+opf_value_id opf_contrib_add(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs,
+                             uint32_t n_attrs, const opf_attr *attrs)
 {
     opf_value_id result;
     opf_contrib_add_many(c, op, n_inputs, inputs, n_attrs, attrs, 1, &result);
@@ -188,15 +191,15 @@ void opf_contrib_bind(opf_contrib *c, uint32_t o, opf_value_id value)
     if (opf_contrib_failed(c) || !opf_contrib_wants(c, o))
         return;
     const opf_value_id output = c->outputs[o];
-    bool               is_own = opf_graph_value(c->graph, value)->producer >= c->first_new;
+    bool is_own = opf_graph_value(c->graph, value)->producer >= c->first_new;
     for (uint32_t i = 0; i < c->n_outputs; i++)
         is_own = is_own && c->outputs[i] != value;
     if (!is_own)
         value = OPF_APPLY(c, Identity, value);
     if (opf_contrib_failed(c))
         return;
-    const opf_value from                            = *opf_graph_value(c->graph, value);
-    opf_graph_value(c->graph, output)->info         = from.info;
+    const opf_value from = *opf_graph_value(c->graph, value);
+    opf_graph_value(c->graph, output)->info = from.info;
     if (!opf_graph_replace_uses(c->graph, value, output) ||
         !opf_graph_set_output(c->graph, from.producer, from.producer_output, output))
         out_of_memory(c);
@@ -227,22 +230,22 @@ static void remove_original(opf_contrib *c)
 
 opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node_id id, opf_error *error)
 {
-    opf_node   *node = opf_graph_node(graph, id);
-    opf_contrib c    = {.graph     = graph,
-                        .node      = id,
-                        .first_new = graph->n_nodes,
-                        .name      = node->name,
-                        .inputs    = node->inputs,
-                        .n_inputs  = node->n_own_inputs,
-                        .outputs   = opf_arena_copy(graph->arena, node->outputs, node->n_outputs * sizeof *node->outputs),
-                        .n_outputs = node->n_outputs,
-                        .attrs     = node->attrs,
-                        .n_attrs   = node->n_attrs,
-                        .error     = error};
+    opf_node *node = opf_graph_node(graph, id);
+    opf_contrib c = {.graph = graph,
+                     .node = id,
+                     .first_new = graph->n_nodes,
+                     .name = node->name,
+                     .inputs = node->inputs,
+                     .n_inputs = node->n_own_inputs,
+                     .outputs = opf_arena_copy(graph->arena, node->outputs, node->n_outputs * sizeof *node->outputs),
+                     .n_outputs = node->n_outputs,
+                     .attrs = node->attrs,
+                     .n_attrs = node->n_attrs,
+                     .error = error};
     OPF_OOM_IF(error, c.outputs == NULL);
     check_inputs(&c, op);
     if (op->decompose == NULL) {
-        node->op     = opf_find_operator("", op->name);
+        node->op = opf_find_operator("", op->name);
         node->domain = "";
         return c.status;
     }

@@ -13,22 +13,22 @@
 
 /* An operator while it is taken apart. */
 typedef struct opf_contrib {
-    opf_graph          *graph;
-    opf_node_id         node, first_new;
-    const char         *name;
+    opf_graph *graph;
+    opf_node_id node, first_new;
+    const char *name;
     const opf_value_id *inputs, *outputs; /* of the node; 0: absent */
-    uint32_t            n_inputs, n_outputs;
-    const opf_attr     *attrs;
-    uint32_t            n_attrs;
-    opf_status          status; /* of the first failure: all later calls do nothing and give 0 */
-    opf_error          *error;
+    uint32_t n_inputs, n_outputs;
+    const opf_attr *attrs;
+    uint32_t n_attrs;
+    opf_status status; /* of the first failure: all later calls do nothing and give 0 */
+    opf_error *error;
 } opf_contrib;
 
 typedef struct opf_contrib_op {
     const char *domain, *name;
-    int32_t     below;    /* only in opsets of the domain below this; 0: in all */
-    uint32_t    required; /* bit i: input i must be there */
-    uint32_t    n_inputs; /* at most; UINT32_MAX: any number */
+    int32_t below;                     /* only in opsets of the domain below this; 0: in all */
+    uint32_t required;                 /* bit i: input i must be there */
+    uint32_t n_inputs;                 /* at most; UINT32_MAX: any number */
     void (*decompose)(opf_contrib *c); /* NULL: it is what the standard operator of its name is */
 } opf_contrib_op;
 
@@ -85,42 +85,52 @@ static inline opf_attr opf_contrib_string_attr(const char *name, const char *s)
 }
 
 /* Constants. */
-opf_value_id opf_contrib_ints(opf_contrib *c, uint32_t n, const int64_t *ints);        /* int64, rank 1 */
-opf_value_id opf_contrib_integer(opf_contrib *c, opf_type type, int64_t x);            /* rank 0 */
-opf_value_id opf_contrib_number(opf_contrib *c, opf_type type, double x);              /* a float, rank 0 */
+opf_value_id opf_contrib_ints(opf_contrib *c, uint32_t n, const int64_t *ints); /* int64, rank 1 */
+opf_value_id opf_contrib_integer(opf_contrib *c, opf_type type, int64_t x);     /* rank 0 */
+opf_value_id opf_contrib_number(opf_contrib *c, opf_type type, double x);       /* a float, rank 0 */
 
 /* New nodes: absent inputs are 0, attributes of type NONE are left out. They are inferred at once. */
-void opf_contrib_add_many(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs, uint32_t n_attrs,
-                          const opf_attr *attrs, uint32_t n_outputs, opf_value_id *outputs);
-opf_value_id opf_contrib_add(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs, uint32_t n_attrs,
-                             const opf_attr *attrs);
+void opf_contrib_add_many(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs,
+                          uint32_t n_attrs, const opf_attr *attrs, uint32_t n_outputs, opf_value_id *outputs);
+opf_value_id opf_contrib_add(opf_contrib *c, const opf_op *op, uint32_t n_inputs, const opf_value_id *inputs,
+                             uint32_t n_attrs, const opf_attr *attrs);
 /* What frequently comes up. perm: rank axes. */
 opf_value_id opf_contrib_transpose(opf_contrib *c, opf_value_id x, uint32_t rank, const int64_t *perm);
-opf_value_id opf_contrib_channels_first(opf_contrib *c, opf_value_id x, bool channels_last, const char *what); /* as it is if not last */
-opf_value_id opf_contrib_channels_last(opf_contrib *c, opf_value_id x, bool channels_last);                    /* back */
+opf_value_id opf_contrib_channels_first(opf_contrib *c, opf_value_id x, bool channels_last,
+                                        const char *what);                                  /* as it is if not last */
+opf_value_id opf_contrib_channels_last(opf_contrib *c, opf_value_id x, bool channels_last); /* back */
 opf_value_id opf_contrib_cast(opf_contrib *c, opf_value_id x, opf_type type);
 opf_value_id opf_contrib_size(opf_contrib *c, opf_value_id x, int64_t axis); /* int64[1] */
 opf_value_id opf_contrib_range(opf_contrib *c, opf_value_id size);           /* 0, 1, … size - 1 of an int64[1] */
-/* One of the activations that fused operators name, "" for none. params NULL: they are attributes activation_alpha, … */
-opf_value_id opf_contrib_activate(opf_contrib *c, opf_value_id x, const char *name, uint32_t n_params, const float *params);
+/* One of the activations that fused operators name, "" for none. params NULL: they are attributes activation_alpha, …
+ */
+opf_value_id opf_contrib_activate(opf_contrib *c, opf_value_id x, const char *name, uint32_t n_params,
+                                  const float *params);
 /* The real product of two quantized matrices, computed in integers; a and b are tensor, scale, zero point (0: none). */
-opf_value_id opf_contrib_integer_product(opf_contrib *c, const opf_value_id a[3], const opf_value_id b[3], opf_value_id bias);
+opf_value_id opf_contrib_integer_product(opf_contrib *c, const opf_value_id a[3], const opf_value_id b[3],
+                                         opf_value_id bias);
 
 /* Output o of the node is this value. Comes last: the value goes by the output's own id from then on. */
 void opf_contrib_bind(opf_contrib *c, uint32_t o, opf_value_id value);
 
 /* Lists, each as a count and a pointer. */
-#define OPF_LIST_OF(type, ...) (uint32_t)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)), (const type[]){__VA_ARGS__}
-#define OPF_INPUTS(...)        OPF_LIST_OF(opf_value_id, __VA_ARGS__)
-#define OPF_ATTRS(...)         OPF_LIST_OF(opf_attr, __VA_ARGS__)
-#define OPF_INTS(...)          OPF_LIST_OF(int64_t, __VA_ARGS__)
+#define OPF_LIST_OF(type, ...)                                                                                         \
+    (uint32_t)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)), (const type[])                                           \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define OPF_INPUTS(...) OPF_LIST_OF(opf_value_id, __VA_ARGS__)
+#define OPF_ATTRS(...)  OPF_LIST_OF(opf_attr, __VA_ARGS__)
+#define OPF_INTS(...)   OPF_LIST_OF(int64_t, __VA_ARGS__)
 /* The result of a new node without attributes. */
-#define OPF_APPLY(c, op, ...)  opf_contrib_add(c, &opf_op_##op, OPF_INPUTS(__VA_ARGS__), 0, NULL)
+#define OPF_APPLY(c, op, ...) opf_contrib_add(c, &opf_op_##op, OPF_INPUTS(__VA_ARGS__), 0, NULL)
 
-#define OPF_CONTRIB(domain, name, required, n_inputs) void opf_decompose_##name(opf_contrib *c);
-#define OPF_CONTRIB_SAME(domain, name, below)
+#define OPF_CONTRIB(domain, name, required, n_inputs)            void opf_decompose_##name(opf_contrib *c);
+#define OPF_CONTRIB_OLD(domain, name, below, required, n_inputs) OPF_CONTRIB(domain, name, required, n_inputs)
+#define OPF_CONTRIB_SAME(domain, name)
 #include "onnx/contrib/contrib.def"
 #undef OPF_CONTRIB
+#undef OPF_CONTRIB_OLD
 #undef OPF_CONTRIB_SAME
 
 #endif

@@ -6,7 +6,8 @@
 
 static opf_value_id gelu(opf_contrib *c, opf_value_id x, const char *approximate)
 {
-    return opf_contrib_add(c, &opf_op_Gelu, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_string_attr("approximate", approximate)));
+    return opf_contrib_add(c, &opf_op_Gelu, OPF_INPUTS(x),
+                           OPF_ATTRS(opf_contrib_string_attr("approximate", approximate)));
 }
 
 /* a + b, where b may be absent. */
@@ -34,7 +35,7 @@ void opf_decompose_QuickGelu(opf_contrib *c)
 void opf_decompose_BiasSplitGelu(opf_contrib *c)
 {
     const opf_value_id x = plus(c, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    opf_value_id       half[2];
+    opf_value_id half[2];
     opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(x),
                          OPF_ATTRS(opf_contrib_int_attr("axis", -1), opf_contrib_int_attr("num_outputs", 2)), 2, half);
     opf_contrib_bind(c, 0, OPF_APPLY(c, Mul, half[0], gelu(c, half[1], "none")));
@@ -45,22 +46,26 @@ void opf_decompose_BiasAdd(opf_contrib *c)
     opf_contrib_bind(c, 0, plus(c, plus(c, opf_contrib_in(c, 0), opf_contrib_in(c, 1)), opf_contrib_in(c, 2)));
 }
 
-/* Over all axes from `axis` on. The bias broadcasts either way as in numpy: is_inner_broadcast tells what shapes show. */
+/* Over all axes from `axis` on. The bias broadcasts either way as in numpy: is_inner_broadcast tells what shapes show.
+ */
 void opf_decompose_BiasSoftmax(opf_contrib *c)
 {
-    const opf_value_id x    = plus(c, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    const int32_t      rank = opf_contrib_rank(c, opf_contrib_in(c, 0), "data");
-    const int64_t      axis = opf_contrib_int(c, "axis", 1);
-    const opf_attr     last = opf_contrib_int_attr("axis", -1);
+    const opf_value_id x = plus(c, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
+    const int32_t rank = opf_contrib_rank(c, opf_contrib_in(c, 0), "data");
+    const int64_t axis = opf_contrib_int(c, "axis", 1);
+    const opf_attr last = opf_contrib_int_attr("axis", -1);
     if (axis == -1 || axis == rank - 1) {
         opf_contrib_bind(c, 0, opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(x), OPF_ATTRS(last)));
         return;
     }
-    const opf_value_id flat = opf_contrib_add(c, &opf_op_Flatten, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_int_attr("axis", axis)));
+    const opf_value_id flat =
+        opf_contrib_add(c, &opf_op_Flatten, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_int_attr("axis", axis)));
     const opf_value_id rows = opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(flat), OPF_ATTRS(last));
     const opf_value_id shape = OPF_APPLY(c, Shape, x);
     /* With allowzero an empty input keeps its shape too. */
-    opf_contrib_bind(c, 0, opf_contrib_add(c, &opf_op_Reshape, OPF_INPUTS(rows, shape), OPF_ATTRS(opf_contrib_int_attr("allowzero", 1))));
+    opf_contrib_bind(
+        c, 0,
+        opf_contrib_add(c, &opf_op_Reshape, OPF_INPUTS(rows, shape), OPF_ATTRS(opf_contrib_int_attr("allowzero", 1))));
 }
 
 /* ---- normalizations ---- */
@@ -71,10 +76,28 @@ static opf_value_id normalize(opf_contrib *c, opf_value_id x, opf_value_id scale
     return opf_contrib_add(c, &opf_op_LayerNormalization, OPF_INPUTS(x, scale, bias), OPF_ATTRS(epsilon));
 }
 
+/* The operator of later opsets, but the result has the type of the scale. */
+void opf_decompose_LayerNormalization(opf_contrib *c)
+{
+    const opf_value_id scale = opf_contrib_in(c, 1);
+    const opf_type type = opf_contrib_info(c, scale)->type;
+    const opf_value_id x =
+        type == OPF_TYPE_NONE ? opf_contrib_in(c, 0) : opf_contrib_cast(c, opf_contrib_in(c, 0), type);
+    const uint32_t n = opf_contrib_wants(c, 2) ? 3 : opf_contrib_wants(c, 1) ? 2 : 1;
+    opf_value_id out[3];
+    opf_contrib_add_many(
+        c, &opf_op_LayerNormalization, OPF_INPUTS(x, scale, opf_contrib_in(c, 2)),
+        OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"), opf_contrib_attr(c, "stash_type")), n,
+        out);
+    for (uint32_t o = 0; o < n; o++)
+        opf_contrib_bind(c, o, out[o]);
+}
+
 void opf_decompose_SimplifiedLayerNormalization(opf_contrib *c)
 {
     opf_contrib_bind(c, 0,
-                     opf_contrib_add(c, &opf_op_RMSNormalization, OPF_INPUTS(opf_contrib_in(c, 0), opf_contrib_in(c, 1)),
+                     opf_contrib_add(c, &opf_op_RMSNormalization,
+                                     OPF_INPUTS(opf_contrib_in(c, 0), opf_contrib_in(c, 1)),
                                      OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"),
                                                opf_contrib_attr(c, "stash_type"))));
 }
@@ -84,18 +107,19 @@ enum { SUM_OUTPUT = 3 };
 void opf_decompose_SkipLayerNormalization(opf_contrib *c)
 {
     const opf_value_id skip = OPF_APPLY(c, Add, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    const opf_value_id sum  = plus(c, skip, opf_contrib_in(c, 4));
-    const opf_value_id y    = normalize(c, sum, opf_contrib_in(c, 2), opf_contrib_in(c, 3));
+    const opf_value_id sum = plus(c, skip, opf_contrib_in(c, 4));
+    const opf_value_id y = normalize(c, sum, opf_contrib_in(c, 2), opf_contrib_in(c, 3));
     opf_contrib_bind(c, SUM_OUTPUT, sum);
     opf_contrib_bind(c, 0, y);
 }
 
 void opf_decompose_SkipSimplifiedLayerNormalization(opf_contrib *c)
 {
-    const opf_value_id skip    = OPF_APPLY(c, Add, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    const opf_value_id sum     = plus(c, skip, opf_contrib_in(c, 3));
-    const opf_attr     epsilon = opf_contrib_float_attr("epsilon", opf_contrib_float(c, "epsilon", 1e-12f));
-    const opf_value_id y       = opf_contrib_add(c, &opf_op_RMSNormalization, OPF_INPUTS(sum, opf_contrib_in(c, 2)), OPF_ATTRS(epsilon));
+    const opf_value_id skip = OPF_APPLY(c, Add, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
+    const opf_value_id sum = plus(c, skip, opf_contrib_in(c, 3));
+    const opf_attr epsilon = opf_contrib_float_attr("epsilon", opf_contrib_float(c, "epsilon", 1e-12f));
+    const opf_value_id y =
+        opf_contrib_add(c, &opf_op_RMSNormalization, OPF_INPUTS(sum, opf_contrib_in(c, 2)), OPF_ATTRS(epsilon));
     opf_contrib_bind(c, SUM_OUTPUT, sum);
     opf_contrib_bind(c, 0, y);
 }
@@ -109,10 +133,10 @@ static opf_value_id count_tokens(opf_contrib *c)
 {
     const opf_value_id mask = opf_contrib_in(c, MASK);
     if (mask == 0) {
-        const opf_value_id zero  = opf_contrib_integer(c, OPF_INT32, 0);
+        const opf_value_id zero = opf_contrib_integer(c, OPF_INT32, 0);
         return OPF_APPLY(c, Expand, zero, opf_contrib_size(c, opf_contrib_in(c, IDS), 0));
     }
-    const opf_value_id one  = opf_contrib_integer(c, opf_contrib_type(c, mask, "mask"), 1);
+    const opf_value_id one = opf_contrib_integer(c, opf_contrib_type(c, mask, "mask"), 1);
     const opf_value_id kept = opf_contrib_cast(c, OPF_APPLY(c, Equal, mask, one), OPF_INT32);
     return opf_contrib_add(c, &opf_op_ReduceSum, OPF_INPUTS(kept, opf_contrib_ints(c, OPF_INTS(1))),
                            OPF_ATTRS(opf_contrib_int_attr("keepdims", 0)));
@@ -123,9 +147,9 @@ void opf_decompose_EmbedLayerNormalization(opf_contrib *c)
     const opf_value_id ids = opf_contrib_in(c, IDS), segment_ids = opf_contrib_in(c, SEGMENT_IDS);
     const opf_value_id table = opf_contrib_in(c, POSITIONS), zero = opf_contrib_ints(c, OPF_INTS(0));
     const opf_value_id words = OPF_APPLY(c, Gather, opf_contrib_in(c, WORDS), ids);
-    const opf_value_id positions =
-        opf_contrib_in(c, POSITION_IDS) != 0 ? OPF_APPLY(c, Gather, table, opf_contrib_in(c, POSITION_IDS))
-                                             : OPF_APPLY(c, Slice, table, zero, opf_contrib_size(c, ids, 1), zero);
+    const opf_value_id positions = opf_contrib_in(c, POSITION_IDS) != 0
+                                       ? OPF_APPLY(c, Gather, table, opf_contrib_in(c, POSITION_IDS))
+                                       : OPF_APPLY(c, Slice, table, zero, opf_contrib_size(c, ids, 1), zero);
     opf_value_id sum = OPF_APPLY(c, Add, words, positions);
     if ((segment_ids != 0) != (opf_contrib_in(c, SEGMENTS) != 0))
         opf_contrib_fail(c, OPF_INVALID_MODEL, "segment_ids and segment_embedding must be given together");
@@ -141,16 +165,17 @@ void opf_decompose_EmbedLayerNormalization(opf_contrib *c)
 /* Channels last by default; activation 1 is SiLU. */
 static void group_norm(opf_contrib *c, opf_value_id x)
 {
-    const bool    last  = opf_contrib_int(c, "channels_last", 1) != 0;
-    const int64_t silu  = opf_contrib_int(c, "activation", 0);
+    const bool last = opf_contrib_int(c, "channels_last", 1) != 0;
+    const int64_t silu = opf_contrib_int(c, "activation", 0);
     const opf_value_id data = opf_contrib_channels_first(c, x, last, "X");
-    const opf_type     type = opf_contrib_type(c, x, "X");
-    const opf_value_id gamma = opf_contrib_cast(c, opf_contrib_in(c, 1), type), beta = opf_contrib_cast(c, opf_contrib_in(c, 2), type);
+    const opf_type type = opf_contrib_type(c, x, "X");
+    const opf_value_id gamma = opf_contrib_cast(c, opf_contrib_in(c, 1), type),
+                       beta = opf_contrib_cast(c, opf_contrib_in(c, 2), type);
     if (silu != 0 && silu != 1)
         opf_contrib_fail(c, OPF_UNSUPPORTED, "activation = %lld is not supported", (long long)silu);
-    opf_value_id y = opf_contrib_add(c, &opf_op_GroupNormalization, OPF_INPUTS(data, gamma, beta),
-                                     OPF_ATTRS(opf_contrib_int_attr("num_groups", opf_contrib_int(c, "groups", 0)),
-                                               opf_contrib_attr(c, "epsilon")));
+    opf_value_id y = opf_contrib_add(
+        c, &opf_op_GroupNormalization, OPF_INPUTS(data, gamma, beta),
+        OPF_ATTRS(opf_contrib_int_attr("num_groups", opf_contrib_int(c, "groups", 0)), opf_contrib_attr(c, "epsilon")));
     if (silu == 1)
         y = OPF_APPLY(c, Swish, y);
     y = opf_contrib_channels_last(c, y, last);

@@ -15,7 +15,7 @@ opf_value_id opf_contrib_transpose(opf_contrib *c, opf_value_id x, uint32_t rank
 static opf_value_id move_channels(opf_contrib *c, opf_value_id x, bool to_front, const char *what)
 {
     const int32_t rank = opf_contrib_rank(c, x, what);
-    int64_t       perm[OPF_MAX_RANK];
+    int64_t perm[OPF_MAX_RANK];
     if (opf_contrib_failed(c) || rank < 3)
         return x;
     for (int32_t i = 0; i < rank; i++)
@@ -57,9 +57,9 @@ opf_value_id opf_contrib_range(opf_contrib *c, opf_value_id size)
 enum { PARAMS = 2 };
 
 static const struct activation {
-    const char   *name;
+    const char *name;
     const opf_op *op;
-    const char   *params[PARAMS];
+    const char *params[PARAMS];
 } activations[] = {
     {"Elu", &opf_op_Elu, {"alpha"}},
     {"HardSigmoid", &opf_op_HardSigmoid, {"alpha", "beta"}},
@@ -74,7 +74,8 @@ static const struct activation {
 };
 
 /* Parameter p of an activation: from the list, or from its own attribute; type NONE where the default holds. */
-static opf_attr find_param(opf_contrib *c, const struct activation *a, uint32_t p, uint32_t n_params, const float *params)
+static opf_attr find_param(opf_contrib *c, const struct activation *a, uint32_t p, uint32_t n_params,
+                           const float *params)
 {
     const char *name = a->params[p];
     if (name == NULL || (params != NULL && p >= n_params))
@@ -89,12 +90,13 @@ static opf_attr find_param(opf_contrib *c, const struct activation *a, uint32_t 
     return opf_contrib_float_attr(name, opf_contrib_float(c, attr, 0));
 }
 
-opf_value_id opf_contrib_activate(opf_contrib *c, opf_value_id x, const char *name, uint32_t n_params, const float *params)
+opf_value_id opf_contrib_activate(opf_contrib *c, opf_value_id x, const char *name, uint32_t n_params,
+                                  const float *params)
 {
     if (name[0] == '\0' || strcmp(name, "Identity") == 0)
         return x;
     if (strcmp(name, "Clip") == 0 && params != NULL && n_params == 2) {
-        const opf_type     type  = opf_contrib_type(c, x, "X");
+        const opf_type type = opf_contrib_type(c, x, "X");
         const opf_value_id least = opf_contrib_number(c, type, (double)params[0]);
         return OPF_APPLY(c, Clip, x, least, opf_contrib_number(c, type, (double)params[1]));
     }

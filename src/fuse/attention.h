@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an exporter wraps around Q, K and V: transposes, factors, repeated heads, heads joined in the last dimension. */
-#ifndef OPF_FUSE_ATTENTION_OPERAND_H
-#define OPF_FUSE_ATTENTION_OPERAND_H
+/*
+ * Scaled dot-product attention: what is found from a Softmax (attention_match.c), and what exporters wrap around Q, K and
+ * V: transposes, factors, repeated heads, heads joined in the last dimension (attention_operand.c).
+ */
+#ifndef OPF_FUSE_ATTENTION_H
+#define OPF_FUSE_ATTENTION_H
 
-#include "fuse/context.h"
+#include "fuse/legality.h"
 
 /* Axes of rank 4: batch, head, position, element. Of rank 3: batch (heads may be in it), position, element. */
 typedef struct opf_attention_operand {
@@ -43,5 +46,28 @@ opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *o
 /* value with its axes in the order perm: itself, the result of a Transpose that is there, or of a new one. 0: no memory. */
 opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id value, int32_t rank, const int32_t *perm,
                                     opf_error *error);
+
+/* ---- the whole ---- */
+
+enum { OPF_ATTENTION_NODES = 16, OPF_ATTENTION_MASKS = 2 };
+
+typedef struct opf_attention {
+    opf_fuse_context *context;
+    opf_node_id softmax, product, result;   /* product: Q K'; result: probabilities times V */
+    opf_node_id nodes[OPF_ATTENTION_NODES]; /* that Attention takes the place of */
+    uint32_t n;
+    opf_value_id y; /* the result's value */
+    opf_attention_operand q, k, v;
+    opf_value_id masks[OPF_ATTENTION_MASKS]; /* added, the last first; or one that is chosen by */
+    uint32_t n_masks;
+    bool is_chosen, is_inverted; /* by Where; true where the score is hidden */
+    double scale, softcap, fill; /* softcap 0: none; fill: what hidden scores become */
+    opf_refusal why;
+} opf_attention;
+
+/* context and softmax are set. False: why says so. */
+bool opf_attention_match(opf_attention *attention);
+/* A refusal is worth telling: there are products on both sides, or a product of two computed values before. */
+bool opf_attention_is_near(const opf_attention *attention);
 
 #endif

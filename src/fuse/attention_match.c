@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuse/attention.h"
+
+#include <math.h>
+
+#define REFUSE(a, code, node, ...) opf_refuse((a)->context, &(a)->why, OPF_MISS_##code, node, __VA_ARGS__)
+
+static const opf_info *info_of(const opf_attention *a, opf_value_id value)
+{
+    return &opf_graph_value(a->context->graph, value)->info;
+}
+
+static const opf_node *node_of(const opf_attention *a, opf_node_id id)
+{
+    return opf_graph_node(a->context->graph, id);
+}
+
+static opf_node_id producer_of(const opf_attention *a, opf_value_id value)
+{
+    return opf_graph_value(a->context->graph, value)->producer;
+}
+
+static bool is_plain(const opf_attention *a, opf_node_id id, const opf_op *op)
+{
+    return opf_attention_is_plain(a->context->graph, id, op);
+}
+
+static bool take(opf_attention *a, opf_node_id id)
+{
+    if (a->n == OPF_ATTENTION_NODES)
+        return REFUSE(a, BUDGET, id, "more than %d nodes", OPF_ATTENTION_NODES);
+    a->nodes[a->n++] = id;
+    return true;
+}
+
+/* ---- from the softmax up to the product ---- */
+
+/* The value is a product, perhaps with factors and masks on it. */
+static bool is_scores(const opf_attention *a, opf_value_id value, int depth)
+{
+    static const opf_op *const between[] = {&opf_op_Add, &opf_op_Mul, &opf_op_Div, &opf_op_Where, &opf_op_Tanh};
+    const opf_node_id id = producer_of(a, value);
+    if (is_plain(a, id, &opf_op_MatMul))
+        return opf_graph_value(a->context->graph, node_of(a, id)->inputs[1])->constant == NULL;
+    for (size_t i = 0; depth > 0 && i < sizeof between / sizeof *between; i++)
+        for (uint32_t k = 0; is_plain(a, id, between[i]) && k < node_of(a, id)->n_own_inputs; k++)
+            if (is_scores(a, node_of(a, id)->inputs[k], depth - 1))
+                return true;
+    return false;
+}
+
+/* Its last dimension is that of the scores: the operator hides keys that a mask has no column for. */
+static bool check_mask(opf_attention *a, opf_node_id id, opf_value_id mask, const opf_info *scores)
+{
+    const opf_dims *dims = a->context->graph->dims;
+    const opf_info *info = info_of(a, mask);
+    const int32_t n = info->rank, full = scores->rank;
+    if (n > full)
+        return REFUSE(a, RANK, id, "the mask has rank %d, the scores have %d", n, full);
+    if (n > 0 && opf_dim_equal(info->dims[n - 1], scores->dims[full - 1]))
+        return true;
+    /* Both clipped: a length that is too large for the mask is then found on the queries. */
+    if (n > 1 && opf_dim_is_clipped(dims, info->dims[n - 1], scores->dims[full - 1]) &&
+        opf_dim_is_clipped(dims, info->dims[n - 2], scores->dims[full - 2]))
+        return true;
+    return REFUSE(a, SHAPE, id, "the mask %s has another number of keys than the scores",
+                  opf_graph_value(a->context->graph, mask)->name);
+}
+
+static bool take_add(opf_attention *a, opf_node_id id, opf_value_id *value)
+{
+    const opf_node *add = node_of(a, id);
+    const uint32_t side = is_scores(a, add->inputs[0], 6) ? 0 : 1;
+    if (a->n_masks == OPF_ATTENTION_MASKS || a->is_chosen)
+        return REFUSE(a, OP, id, "a mask on top of other masks");
+    a->masks[a->n_masks++] = add->inputs[1 - side];
+    *value = add->inputs[side];
+    return check_mask(a, id, add->inputs[1 - side], info_of(a, add->outputs[0]));
+}
+
+static bool take_where(opf_attention *a, opf_node_id id, opf_value_id *value)
+{
+    const opf_node *where = node_of(a, id);
+    const uint32_t side = is_scores(a, where->inputs[1], 6) ? 1 : 2;
+    if (a->n_masks != 0)
+        return REFUSE(a, OP, id, "a mask on top of other masks");
+    if (!opf_graph_scalar(a->context->graph, where->inputs[3 - side], &a->fill) || isnan(a->fill))
+        return REFUSE(a, CONST, id, "what hidden scores become is no constant of one element");
+    a->masks[a->n_masks++] = where->inputs[0];
+    a->is_chosen = true;
+    a->is_inverted = side == 2;
+    *value = where->inputs[side];
+    return check_mask(a, id, where->inputs[0], info_of(a, where->outputs[0]));
+}
+
+/* Masks come last, then softcap * tanh(.), then factors. */
+static bool take_score_node(opf_attention *a, opf_node_id id, opf_value_id *value, bool *is_scaled)
+{
+    double factor;
+    const bool is_add = is_plain(a, id, &opf_op_Add);
+    if (is_add || is_plain(a, id, &opf_op_Where)) {
+        if (*is_scaled)
+            return REFUSE(a, OP, id, "the scores are scaled behind the mask");
+        return is_add ? take_add(a, id, value) : take_where(a, id, value);
+    }
+    if (is_plain(a, id, &opf_op_Tanh)) {
+        if (a->softcap != 0 || a->scale <= 0)
+            return REFUSE(a, CONST, id, "Tanh without a positive factor behind it");
+        a->softcap = a->scale;
+        a->scale = 1;
+        *value = node_of(a, id)->inputs[0];
+        return *is_scaled = true;
+    }
+    if (opf_attention_factor(a->context, id, value, &factor)) {
+        a->scale *= factor;
+        return *is_scaled = true;
+    }
+    if (is_plain(a, id, &opf_op_Mul) || is_plain(a, id, &opf_op_Div))
+        return REFUSE(a, CONST, id, "the scores are scaled by no constant of one element");
+    return REFUSE(a, OP, id != 0 ? id : a->softmax, "%s is made by %s, must be a product, scaled or masked",
+                  opf_graph_value(a->context->graph, *value)->name, id != 0 ? node_of(a, id)->op_type : "nothing");
+}
+
+static bool find_scores(opf_attention *a)
+{
+    opf_value_id value = node_of(a, a->softmax)->inputs[0];
+    const opf_info *scores = info_of(a, value);
+    bool is_scaled = false;
+    a->scale = 1;
+    a->fill = -(double)INFINITY;
+    for (;;) {
+        const opf_node_id id = producer_of(a, value);
+        if (!opf_legal_same(a->context, info_of(a, value), scores, &a->why) || (id != 0 && !take(a, id)))
+            return false;
+        if (is_plain(a, id, &opf_op_MatMul))
+            break;
+        if (!take_score_node(a, id, &value, &is_scaled))
+            return false;
+    }
+    a->product = producer_of(a, value);
+    return true;
+}
+
+static bool find_result(opf_attention *a)
+{
+    const opf_value *p = opf_graph_value(a->context->graph, node_of(a, a->softmax)->outputs[0]);
+    opf_node_id reader = 0;
+    for (uint32_t i = 0; i < p->n_uses; i++) {
+        reader = p->uses[i].node != 0 ? p->uses[i].node : reader;
+        if (is_plain(a, p->uses[i].node, &opf_op_MatMul) && p->uses[i].input == 0)
+            a->result = p->uses[i].node;
+    }
+    if (a->result != 0)
+        return true;
+    if (is_plain(a, reader, &opf_op_MatMul))
+        return REFUSE(a, OP, reader, "the probabilities are the right operand of %s", node_of(a, reader)->name);
+    return REFUSE(a, OP, reader != 0 ? reader : a->softmax, "no MatMul reads the probabilities");
+}
+
+/* ---- operands ---- */
+
+static bool check_dims(opf_attention *a)
+{
+    const opf_graph *graph = a->context->graph;
+    const opf_dim n = opf_attention_dim(graph, &a->q, 0);
+    if (!opf_dim_equal(n, opf_attention_dim(graph, &a->k, 0)) || !opf_dim_equal(n, opf_attention_dim(graph, &a->v, 0)))
+        return REFUSE(a, SHAPE_UNKNOWN, a->product, "Q, K and V are not proven to have the same batch");
+    if (a->q.rank == 3)
+        return true;
+    const opf_dim q = opf_attention_dim(graph, &a->q, 1), k = opf_attention_dim(graph, &a->k, 1);
+    if (!opf_dim_equal(k, opf_attention_dim(graph, &a->v, 1)))
+        return REFUSE(a, SHAPE_UNKNOWN, a->result, "K and V are not proven to have the same number of heads");
+    if (!opf_dim_equal(q, k) && (!opf_dim_is_number(q) || !opf_dim_is_number(k) || k.n < 1 || q.n % k.n != 0))
+        return REFUSE(a, SHAPE_UNKNOWN, a->product, "the heads of Q are not proven to be those of K, or a multiple");
+    return true;
+}
+
+static bool find_operands(opf_attention *a)
+{
+    const opf_node *product = node_of(a, a->product), *result = node_of(a, a->result);
+    const opf_value_id values[] = {product->inputs[0], product->inputs[1], result->inputs[1]};
+    const int32_t rank = info_of(a, result->outputs[0])->rank;
+    if (rank != 3 && rank != 4)
+        return REFUSE(a, RANK, a->result, "the result has rank %d, must be 3 or 4", (int)rank);
+    for (int i = 0; i < 3; i++)
+        if (info_of(a, values[i])->rank != rank)
+            return REFUSE(a, RANK, i == 2 ? a->result : a->product, "%s has rank %d, must be %d",
+                          opf_graph_value(a->context->graph, values[i])->name, (int)info_of(a, values[i])->rank, (int)rank);
+    opf_attention_find(a->context, values[0], rank, false, &a->scale, &a->q);
+    opf_attention_find(a->context, values[1], rank, true, &a->scale, &a->k);
+    opf_attention_find(a->context, values[2], rank, false, NULL, &a->v);
+    opf_attention_operand k = a->k, v = a->v;
+    if (opf_attention_unrepeat(a->context, &k) && opf_attention_unrepeat(a->context, &v) && k.group == v.group) {
+        a->k = k;
+        a->v = v;
+    }
+    return check_dims(a);
+}
+
+bool opf_attention_match(opf_attention *a)
+{
+    const opf_node *softmax = node_of(a, a->softmax);
+    const opf_info *scores = info_of(a, softmax->inputs[0]);
+    const int64_t axis = opf_node_int(softmax, "axis", -1);
+    if (!find_result(a) || !take(a, a->result) || !take(a, a->softmax))
+        return false;
+    if (scores->type != OPF_FLOAT)
+        return REFUSE(a, DTYPE, a->softmax, "the scores are %s, must be float", opf_type_name(scores->type));
+    if (axis != -1 && axis != scores->rank - 1)
+        return REFUSE(a, ATTR, a->softmax, "axis is %lld, must be the last", (long long)axis);
+    if (!find_scores(a))
+        return false;
+    a->y = node_of(a, a->result)->outputs[0];
+    if (!opf_legal_interior(a->context, a->nodes, a->n, &a->y, 1, &a->why) || !find_operands(a))
+        return false;
+    a->scale *= a->softcap != 0 ? a->softcap : 1;
+    if (!isfinite((float)a->scale) || !isfinite((float)a->softcap))
+        return REFUSE(a, CONST, a->product, "the scale is %g", a->scale);
+    return opf_legal_convex(a->context, a->nodes, a->n, &a->why);
+}
+
+bool opf_attention_is_near(const opf_attention *a)
+{
+    if (a->result != 0 || (a->why.node != 0 && is_plain(a, a->why.node, &opf_op_MatMul)))
+        return true;
+    return is_scores(a, node_of(a, a->softmax)->inputs[0], 6);
+}

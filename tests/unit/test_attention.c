@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention: every spelling that must become one kernel, near misses with their codes, and the kernel itself on odd sizes,
+ * masks and strides. All run fused and unfused, at each CPU level, against the reference, and bitwise equal on any number
+ * of threads.
+ */
+#include "cpu/cpu.h"
+#include "text_model.h"
+
+typedef struct test_case {
+    const char *code;  /* of the near miss; NULL: it fuses */
+    int         kernels; /* of the fused plan; 0: whatever */
+    const char *sizes; /* several, "N=1 S=5; N=2 S=7" */
+    const char *text;
+} test_case;
+
+static const int32_t threads[] = {1, 2, 5, 0};
+
+static void check_explanation(const opf_model *model, const test_case *c)
+{
+    opf_report *report = NULL;
+    opf_error   error;
+    size_t      fused = 0, missed = 0;
+    if (opf_model_explain(model, &report, &error) != OPF_OK)
+        fail_msg("%s\n%s", error.message, c->text);
+    const opf_explanation *e = opf_report_explanation(report);
+    for (size_t i = 0; i < e->n_fusions; i++)
+        fused += strcmp(e->fusions[i].rule, "attention") == 0;
+    for (size_t i = 0; i < e->n_missed; i++) {
+        if (strcmp(e->missed[i].rule, "attention") != 0)
+            continue;
+        missed++;
+        if (c->code == NULL || strcmp(e->missed[i].code, c->code) != 0)
+            fail_msg("missed: %s %s: %s\n%s", e->missed[i].code, e->missed[i].node, e->missed[i].reason, c->text);
+    }
+    if (fused != (c->code == NULL ? 1u : 0u) || missed != (c->code == NULL ? 0u : 1u))
+        fail_msg("%zu fused, %zu missed, expected %s\n%s", fused, missed, c->code == NULL ? "one fusion" : c->code, c->text);
+    opf_report_destroy(&report);
+}
+
+static void check_sizes(const opf_model *model, opf_cpu_level level, const test_case *c, const char *sizes, bool is_operator)
+{
+    tensors inputs;
+    results want, other;
+    make_inputs(model, sizes, 11, &inputs);
+    run_model(model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
+    for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++) {
+        results     first;
+        char        label[40];
+        const bool  has_kernel = tensor_count(&want.list[0]) != 0 && (is_operator || (mode == OPF_MODE_FUSED && c->code == NULL));
+        (void)snprintf(label, sizeof label, "%s at %s", mode == OPF_MODE_FUSED ? "fused" : "unfused", opf_cpu_level_name(level));
+        run_model(model, mode, threads[0], &inputs, has_kernel ? "attention_f32" : NULL, c->text, &first);
+        compare_results(&first, &want, 1e-4, 2e-5, label, sizes, c->text);
+        if (mode == OPF_MODE_FUSED && c->kernels != 0 && has_kernel && first.n_steps != (size_t)c->kernels)
+            fail_msg("%zu kernels, must be %d\n%s", first.n_steps, c->kernels, c->text);
+        for (int i = 1; threads[i] != 0; i++) {
+            run_model(model, mode, threads[i], &inputs, NULL, c->text, &other);
+            same_bits(&first, &other, threads[i], sizes, c->text);
+            free_results(&other);
+        }
+        free_results(&first);
+    }
+    free_results(&want);
+    free_tensors(&inputs);
+}
+
+static void check_case(const test_case *c, bool is_operator)
+{
+    for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
+        opf_model_options options = {.level = level};
+        text_model        m;
+        text_model_open(&m, c->text, &options, 1);
+        if (!is_operator)
+            check_explanation(m.model, c);
+        for (const char *p = c->sizes;; p = strchr(p, ';') + 2) {
+            char   sizes[80];
+            size_t n = strcspn(p, ";");
+            assert_in_range(n, 0, sizeof sizes - 1);
+            memcpy(sizes, p, n);
+            sizes[n] = '\0';
+            check_sizes(m.model, level, c, sizes, is_operator);
+            if (p[n] == '\0')
+                break;
+        }
+        text_model_close(&m);
+    }
+}
+
+#define CHECK_ALL(cases, is_operator)                                                                                  \
+    for (size_t i = 0; i < sizeof(cases) / sizeof *(cases); i++)                                                       \
+    check_case(&(cases)[i], is_operator)
+
+/* ---- spellings ---- */
+
+#define SIZES "N=1 S=1; N=2 S=7; N=1 S=37; N=0 S=3; N=3 S=130"
+
+/* 3 heads of 8; other inputs may follow the first macro, constants and nodes the second. */
+#define SELF(more)                                                                                                     \
+    "g (float[N,S,24] x, float[24,24] w, float[24,24] w2, float[24,24] w3, float[24] w4" more ") => (y)"               \
+    " <int64[4] s = {0,0,3,8}, int64[3] f = {0,0,24}, float c = {0.35}, float r = {2.8}, float low = {-10000},"        \
+    "  float none = {-inf}, float one = {1}, int64[1] at = {2}>"
+#define SPLIT                                                                                                          \
+    "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v00 = MatMul(x, w3) v0 = Add(v00, w4) q1 = Reshape(q0, s)"                 \
+    "  k1 = Reshape(k0, s) v1 = Reshape(v0, s) q = Transpose<perm = [0,2,1,3]>(q1)"                                    \
+    "  k = Transpose<perm = [0,2,3,1]>(k1) v = Transpose<perm = [0,2,1,3]>(v1)"
+#define JOIN " p = Softmax(e) o = MatMul(p, v) o1 = Transpose<perm = [0,2,1,3]>(o) y = Reshape(o1, f) }"
+
+static void test_scale(void **state)
+{
+    static const test_case cases[] = {
+        {NULL, 2, SIZES, SELF("") SPLIT " a = MatMul(q, k) e = Mul(a, c)" JOIN},
+        {NULL, 2, SIZES, SELF("") SPLIT " a = MatMul(q, k) e = Div(a, r)" JOIN},
+        {NULL, 2, SIZES, SELF("") SPLIT " e = MatMul(q, k)" JOIN},
+        {NULL, 2, SIZES, SELF("") SPLIT " qs = Mul(c, q) ks = Div(k, r) e = MatMul(qs, ks)" JOIN},
+        {NULL, 2, SIZES, SELF("") SPLIT " qs = Mul(c, q) t = MatMul(qs, k) e = Div(t, r)" JOIN},
+        /* Keys in two steps, a factor between them. */
+        {NULL, 2, SIZES,
+         SELF("") "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, s) v1 = Reshape(v0, s)"
+                  "  q = Transpose<perm = [0,2,1,3]>(q1) k2 = Transpose<perm = [0,2,1,3]>(k1) k3 = Mul(k2, c)"
+                  "  k = Transpose<perm = [0,1,3,2]>(k3) v = Transpose<perm = [0,2,1,3]>(v1) e = MatMul(q, k)" JOIN},
+        /* Factors before the heads are split; softcap. */
+        {NULL, 2, SIZES,
+         SELF("") "{ q00 = MatMul(x, w) q0 = Div(q00, r) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, s)"
+                  "  v1 = Reshape(v0, s) q = Transpose<perm = [0,2,1,3]>(q1) k = Transpose<perm = [0,2,3,1]>(k1)"
+                  "  v = Transpose<perm = [0,2,1,3]>(v1) a = MatMul(q, k) b = Div(a, r) t = Tanh(b) e = Mul(t, r)" JOIN},
+        /* The scaled queries are an output too: the factor stays for them. */
+        {NULL, 0, "N=2 S=7",
+         "g (float[N,S,24] x, float[N,3,S,8] k0, float[N,3,S,8] v) => (y, q) <int64[4] s = {0,0,3,8}, float c = {0.35}>"
+         "{ x1 = Mul(x, c) q1 = Reshape(x1, s) q = Transpose<perm = [0,2,1,3]>(q1) k = Transpose<perm = [0,1,3,2]>(k0)"
+         "  e = MatMul(q, k) p = Softmax(e) y = MatMul(p, v) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases, false);
+}
+
+static void test_mask(void **state)
+{
+    static const test_case cases[] = {
+        {NULL, 2, SIZES, SELF(", float[N,1,1,S] m") SPLIT " a = MatMul(q, k) b = Mul(a, c) e = Add(b, m)" JOIN},
+        {NULL, 2, SIZES, SELF(", float[N,3,S,S] m") SPLIT " a = MatMul(q, k) e = Add(m, a)" JOIN},
+        {NULL, 2, SIZES, SELF(", float[1,3,S,S] m") SPLIT " a = MatMul(q, k) e = Add(m, a)" JOIN},
+        {NULL, 2, SIZES, SELF(", float[S,S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) e = Add(b, m)" JOIN},
+        {NULL, 2, SIZES, SELF(", float[S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) e = Add(b, m)" JOIN},
+        {NULL, 3, SIZES, SELF(", float[1,3,S,S] m, float[N,1,1,S] m2") SPLIT " a = MatMul(q, k) b = Add(a, m) e = Add(b, m2)" JOIN},
+        /* -inf where the input is 0: some rows are hidden as a whole, and are NaN in both. */
+        {NULL, 0, SIZES, SELF(", bool[N,1,S,S] m") SPLIT " a = MatMul(q, k) b = Cast<to = 1>(m) l = Log(b) e = Add(a, l)" JOIN},
+        {NULL, 2, SIZES, SELF(", bool[N,1,S,S] m") SPLIT " a = MatMul(q, k) e = Where(m, a, none)" JOIN},
+        /* Finite: rows that are hidden as a whole become uniform. */
+        {NULL, 2, SIZES, SELF(", bool[N,1,1,S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) e = Where(m, b, low)" JOIN},
+        {NULL, 3, SIZES, SELF(", bool[N,1,1,S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) e = Where(m, low, b)" JOIN},
+        {NULL, 0, SIZES, SELF(", bool[N,3,S,S] m") SPLIT " n = Not(m) a = MatMul(q, k) e = Where(n, low, a)" JOIN},
+        {NULL, 2, "N=2 S=3", SELF("") SPLIT " t = Constant<value = bool[3,3] {0,1,1,0,0,1,0,0,0}>() a = MatMul(q, k) e = Where(t, none, a)" JOIN},
+        /* Softcap comes before the mask. */
+        {NULL, 2, SIZES, SELF(", float[N,1,1,S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) t = Tanh(b) u = Mul(t, r) e = Add(u, m)" JOIN},
+        /* A causal mask of 64 positions, sliced to the length. */
+        {NULL, 0, "N=2 S=7; N=1 S=64",
+         SELF(", float[1,1,64,64] w5") SPLIT " h = Shape(x) i = Constant<value = int64[1] {1}>() z = Constant<value = int64[1] {0}>()"
+         " three = Constant<value = int64[1] {3}>() l = Gather(h, i) m0 = Slice(w5, z, l, at) m = Slice(m0, z, l, three)"
+         " a = MatMul(q, k) b = Mul(a, c) e = Add(b, m)" JOIN},
+    };
+    (void)state;
+    CHECK_ALL(cases, false);
+}
+
+static void test_shapes(void **state)
+{
+    static const test_case cases[] = {
+        /* Cross attention; heads of V are wider. */
+        {NULL, 3, "N=1 S=3 T=5; N=2 S=40 T=1; N=2 S=1 T=131",
+         "g (float[N,S,16] x, float[N,T,20] u, float[16,12] w, float[20,12] w2, float[20,15] w3) => (y)"
+         " <int64[4] s = {0,0,3,4}, int64[4] s5 = {0,0,3,5}, int64[3] f = {0,0,15}, float c = {0.5}>"
+         "{ q0 = MatMul(x, w) k0 = MatMul(u, w2) v0 = MatMul(u, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, s) v1 = Reshape(v0, s5)"
+         "  q = Transpose<perm = [0,2,1,3]>(q1) k = Transpose<perm = [0,2,3,1]>(k1) v = Transpose<perm = [0,2,1,3]>(v1)"
+         "  a = MatMul(q, k) e = Mul(a, c)" JOIN},
+        /* Packed: [N,S,3,H,D] to [3,N,H,S,D]. */
+        {NULL, 2, SIZES,
+         "g (float[N,S,24] x, float[24,72] w) => (y) <int64[5] s = {0,0,3,3,8}, int64[3] f = {0,0,24}, int64[1] z = {0}, float c = {0.35}>"
+         "{ x0 = MatMul(x, w) x1 = Reshape(x0, s) x2 = Transpose<perm = [2,0,3,1,4]>(x1) q2, k2, v2 = Split<axis = 0, num_outputs = 3>(x2)"
+         "  q = Squeeze(q2, z) k3 = Squeeze(k2, z) v = Squeeze(v2, z) k = Transpose<perm = [0,1,3,2]>(k3) a = MatMul(q, k) e = Mul(a, c)" JOIN},
+        /* Grouped queries: each head of K and V twice in a row. */
+        {NULL, 2, "N=1 S=5; N=2 S=33",
+         "g (float[N,S,16] x, float[16,16] w, float[16,8] w2, float[16,8] w3) => (y)"
+         " <int64[4] s = {0,0,4,4}, int64[4] h = {0,0,2,4}, int64[1] two = {2}, int64[5] g = {1,1,2,1,1}, int64[4] j = {0,4,-1,4}, int64[3] f = {0,0,16}>"
+         "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, h) v1 = Reshape(v0, h)"
+         "  q = Transpose<perm = [0,2,1,3]>(q1) k2 = Transpose<perm = [0,2,1,3]>(k1) v2 = Transpose<perm = [0,2,1,3]>(v1)"
+         "  k3 = Unsqueeze(k2, two) k4 = Expand(k3, g) k5 = Reshape(k4, j) v3 = Unsqueeze(v2, two) v4 = Expand(v3, g) v = Reshape(v4, j)"
+         "  k = Transpose<perm = [0,1,3,2]>(k5) e = MatMul(q, k)" JOIN},
+        /* All heads of K and V repeated as a whole: other heads meet. */
+        {NULL, 0, "N=1 S=5; N=2 S=33",
+         "g (float[N,S,16] x, float[16,16] w, float[16,8] w2, float[16,8] w3) => (y)"
+         " <int64[4] s = {0,0,4,4}, int64[4] h = {0,0,2,4}, int64[1] one = {1}, int64[5] g = {1,2,1,1,1}, int64[4] j = {0,4,-1,4}, int64[3] f = {0,0,16}>"
+         "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, h) v1 = Reshape(v0, h)"
+         "  q = Transpose<perm = [0,2,1,3]>(q1) k2 = Transpose<perm = [0,2,1,3]>(k1) v2 = Transpose<perm = [0,2,1,3]>(v1)"
+         "  k3 = Unsqueeze(k2, one) k4 = Expand(k3, g) k5 = Reshape(k4, j) v3 = Unsqueeze(v2, one) v4 = Expand(v3, g) v = Reshape(v4, j)"
+         "  k = Transpose<perm = [0,1,3,2]>(k5) e = MatMul(q, k)" JOIN},
+        /* One head of K and V for all, by broadcasting. */
+        {NULL, 1, "N=2 S=7 T=9",
+         "g (float[N,4,S,8] q, float[N,1,T,8] k0, float[N,1,T,5] v) => (y) { k = Transpose<perm = [0,1,3,2]>(k0) e = MatMul(q, k) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Heads in the batch, positions first, as torch writes it. */
+        {NULL, 2, "N=1 S=5; N=2 S=33",
+         "g (float[S,N,24] x, float[24,24] w, float[24,24] w2, float[24,24] w3) => (y)"
+         " <int64[3] s = {0,-1,8}, int64[2] f = {-1,24}, float c = {0.35}>"
+         "{ q00 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q0 = Mul(q00, c) q1 = Reshape(q0, s) k1 = Reshape(k0, s) v1 = Reshape(v0, s)"
+         "  q = Transpose<perm = [1,0,2]>(q1) k = Transpose<perm = [1,2,0]>(k1) v = Transpose<perm = [1,0,2]>(v1) e = MatMul(q, k)"
+         "  p = Softmax(e) o = MatMul(p, v) o1 = Transpose<perm = [1,0,2]>(o) y = Reshape(o1, f) }"},
+        /* Rank 3, with a mask for each batch, for all of them. */
+        {NULL, 1, "N=2 S=7 T=9; N=1 S=1 T=1",
+         "g (float[N,S,8] q, float[N,T,8] k0, float[N,T,5] v, float[N,S,T] m) => (y) { k = Transpose<perm = [0,2,1]>(k0) a = MatMul(q, k) e = Add(a, m) p = Softmax(e) y = MatMul(p, v) }"},
+        {NULL, 1, "N=2 S=7 T=9",
+         "g (float[N,S,8] q, float[N,T,8] k0, float[N,T,5] v, float[1,S,T] m) => (y) { k = Transpose<perm = [0,2,1]>(k0) a = MatMul(q, k) e = Add(a, m) p = Softmax(e) y = MatMul(p, v) }"},
+        {NULL, 1, "N=2 S=7 T=9",
+         "g (float[N,S,8] q, float[N,8,T] k, float[N,T,5] v, bool[S,T] m) => (y) <float low = {-100}> { a = MatMul(q, k) e = Where(m, a, low) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Steps behind it, on both forms. */
+        {NULL, 0, SIZES, SELF("") SPLIT " e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Transpose<perm = [0,2,1,3]>(o) o2 = Reshape(o1, f) o3 = Add(o2, x) y = Relu(o3) }"},
+        {NULL, 1, "N=2 S=7 T=35", "g (float[N,4,S,8] q, float[N,4,8,T] k, float[N,4,T,19] v, float[4,1,19] w) => (y) { e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Mul(o, w) y = Gelu(o1) }"},
+        /* Q is K. */
+        {NULL, 2, SIZES, "g (float[N,S,24] x, float[24,24] w) => (y) { q = MatMul(x, w) k = Transpose<perm = [0,2,1]>(q) e = MatMul(q, k) p = Softmax(e) y = MatMul(p, x) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases, false);
+}
+
+static void test_misses(void **state)
+{
+#define PLAIN(more, outputs) "g (float[N,3,S,8] q, float[N,3,8,S] k, float[N,3,S,8] v" more ") => (" outputs ") "
+    static const test_case cases[] = {
+        {"IS_OUTPUT", 0, "N=2 S=7", PLAIN("", "y, p") "{ a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"USED_OUTSIDE", 0, "N=2 S=7", PLAIN("", "y, z") "{ a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) z = ReduceMean(p) }"},
+        {"USED_OUTSIDE", 0, "N=2 S=7", PLAIN("", "y, z") "{ a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) z = Exp(a) }"},
+        {"ATTR", 0, "N=2 S=7", PLAIN("", "y") "{ a = MatMul(q, k) p = Softmax<axis = 2>(a) y = MatMul(p, v) }"},
+        {"OP", 0, "N=2 S=7", PLAIN("", "y") "{ a = MatMul(q, k) p = Softmax(a) y = MatMul(k, p) }"},
+        {"OP", 0, "N=2 S=7", PLAIN("", "y") "{ a = MatMul(q, k) p = Softmax(a) y = Relu(p) }"},
+        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {0.5}> { a = MatMul(q, k) b = Add(a, m) d = Mul(b, c) p = Softmax(d) y = MatMul(p, v) }"},
+        {"CONST", 0, "N=2 S=7", PLAIN(", float[3,1,1] c", "y") "{ a = MatMul(q, k) b = Mul(a, c) p = Softmax(b) y = MatMul(p, v) }"},
+        {"CONST", 0, "N=2 S=7", PLAIN(", float c", "y") "{ a = MatMul(q, k) b = Mul(a, c) p = Softmax(b) y = MatMul(p, v) }"},
+        {"CONST", 0, "N=2 S=7", PLAIN(", bool[N,1,1,S] m, float f", "y") "{ a = MatMul(q, k) b = Where(m, a, f) p = Softmax(b) y = MatMul(p, v) }"},
+        {"SHAPE", 0, "N=2 S=7", PLAIN(", float[N,1,S,1] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
+        {"SHAPE_UNKNOWN", 0, "N=2 M=1 S=7", PLAIN(", float[M,1,1,S] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
+        {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[1,3,8,S] k, float[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[N,3,8,S] k, float[N,1,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"RANK", 0, "N=2 S=7", "g (float[S,8] q, float[8,S] k, float[S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"DTYPE", 0, "N=2 S=7", "g (double[N,3,S,8] q, double[N,3,8,S] k, double[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Where(n, a, c) d = Add(b, m) p = Softmax(d) y = MatMul(p, v) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases, false);
+}
+
+/* ---- the operator ---- */
+
+static void test_operator(void **state)
+{
+    static const test_case cases[] = {
+        {NULL, 0, "N=1 S=5 T=7; N=2 S=130 T=33; N=2 S=1 T=1; N=0 S=2 T=3",
+         "g (float[N,S,24] q, float[N,T,24] k, float[N,T,15] v) => (y) { y = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, v) }"},
+        {NULL, 0, "N=2 S=37 T=37; N=1 S=9 T=5; N=1 S=3 T=8",
+         "g (float[N,S,24] q, float[N,T,12] k, float[N,T,10] v) => (y) { y = Attention<q_num_heads = 4, kv_num_heads = 2, is_causal = 1, scale = 0.7>(q, k, v) }"},
+        /* Strided: parts of one tensor, and a transposed result. */
+        {NULL, 0, "N=1 S=5; N=3 S=34",
+         "g (float[N,3,S,24] x, bool[N,1,S,S] m) => (y, z) { a = Relu(x) q, k, v = Split<axis = 3, num_outputs = 3>(a) o = Attention<softcap = 2.5>(q, k, v, m)"
+         " y = Transpose<perm = [0,2,1,3]>(o) k1 = Transpose<perm = [0,1,3,2]>(k) k2 = Identity(k1) t = Transpose<perm = [3,2,1,0]>(a) z = Attention(k, q, v) }"},
+        {NULL, 0, "N=2 S=8; N=1 S=8",
+         "g (float[N,8,S,8] x) => (y) { a = Exp(x) q = Transpose<perm = [0,3,1,2]>(a) k = Transpose<perm = [0,2,3,1]>(a) y = Attention(q, k, a) }"},
+        /* Rows without a key: zeros here. */
+        {NULL, 0, "N=2 S=3 T=4; N=9 S=1 T=2", "g (float[N,2,S,8] q, float[N,2,T,8] k, float[N,2,T,5] v, bool[N,1,1,T] m) => (y) { y = Attention(q, k, v, m) }"},
+        {NULL, 0, "N=2 S=5 T=4; N=9 S=2 T=2", "g (float[N,2,S,8] q, float[N,2,T,8] k, float[N,2,T,5] v, bool[S,T] b) => (y) { c = Cast<to = 1>(b) m = Log(c) y = Attention<is_causal = 1>(q, k, v, m) }"},
+        /* Queries that are not a number, hidden or not. */
+        {NULL, 0, "N=3 S=5 T=4", "g (float[N,2,S,8] q, float[N,2,T,8] k, float[N,2,T,5] v, bool[N,1,S,T] m) => (y) { r = Sqrt(q) y = Attention(r, k, v, m) }"},
+        /* The scores of a row do not fit a cache. */
+        {NULL, 0, "S=3 T=5003", "g (float[1,1,S,4] q, float[1,1,T,4] k, float[1,1,T,3] v, float[1,T] m) => (y) { y = Attention(q, k, v, m) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases, true);
+}
+
+/* What the kernel does not do runs by reference. */
+static void test_other_forms(void **state)
+{
+    static const char *const texts[] = {
+        "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v, float[1,2,3,8] a, float[1,2,3,5] b) => (y, c, d) { y, c, d = Attention(q, k, v, , a, b) }",
+        "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v) => (y, p) { y, , , p = Attention<qk_matmul_output_mode = 3>(q, k, v) }",
+        "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v, float[S,2] m) => (y) { y = Attention(q, k, v, m) }",
+        "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v) => (y) { y = Attention<left_window_size = 1>(q, k, v) }",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const test_case c = {NULL, 0, "S=3 T=6", texts[i]};
+        text_model      m;
+        tensors         inputs;
+        results         want, have;
+        text_model_open(&m, c.text, NULL, 1);
+        make_inputs(m.model, c.sizes, 3, &inputs);
+        run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c.text, &want);
+        run_model(m.model, OPF_MODE_FUSED, 2, &inputs, NULL, c.text, &have);
+        compare_results(&have, &want, 1e-5, 1e-6, "fused", c.sizes, c.text);
+        free_results(&want);
+        free_results(&have);
+        free_tensors(&inputs);
+        text_model_close(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scale),    cmocka_unit_test(test_mask),     cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_misses),   cmocka_unit_test(test_operator), cmocka_unit_test(test_other_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 3x3 convolutions by Winograd's tiles: against the reference at each CPU level on maps that tiles overhang, with what may
+ * follow a convolution; bitwise equal for any number of threads; NaN, infinity and sums that overflow on the way; the
+ * direct form when it is wanted.
+ */
+#include "cpu/cpu.h"
+#include "text_model.h"
+
+#include <math.h>
+
+static const int32_t threads[] = {2, 3, 5, 8};
+
+static void check(const opf_model *model, opf_mode mode, const tensors *inputs, const results *want, const char *sizes, const char *text, double scale,
+                  bool all)
+{
+    results have, other;
+    run_model(model, mode, 1, inputs, "winograd", text, &have);
+    compare_results(&have, want, 1e-4, 2e-5 * scale, mode == OPF_MODE_FUSED ? "fused" : "unfused", sizes, text);
+    for (size_t i = 0; i < (all ? sizeof threads / sizeof *threads : 1); i++) {
+        run_model(model, mode, threads[i], inputs, NULL, text, &other);
+        same_bits(&have, &other, threads[i], sizes, text);
+        free_results(&other);
+    }
+    free_results(&have);
+}
+
+/* change: what happens to the inputs before the run. scale: of the largest result. The error of a pixel is relative to the
+   pixels of its tile. */
+static void check_scaled(const char *text, const char *const *sizes, void (*change)(tensors *inputs), double scale, bool all)
+{
+    for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++)
+        for (size_t i = 0; sizes[i] != NULL; i++) {
+            opf_model_options options = {.level = level};
+            text_model        m;
+            tensors           inputs;
+            results           want;
+            text_model_open(&m, text, &options, 1);
+            make_inputs(m.model, sizes[i], 7, &inputs);
+            if (change != NULL)
+                change(&inputs);
+            run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, text, &want);
+            for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++)
+                check(m.model, mode, &inputs, &want, sizes[i], text, scale, all);
+            free_results(&want);
+            free_tensors(&inputs);
+            text_model_close(&m);
+        }
+}
+
+static void check_text(const char *text, const char *const *sizes, void (*change)(tensors *inputs), bool all)
+{
+    check_scaled(text, sizes, change, 1, all);
+}
+
+static void test_shapes(void **state)
+{
+    static const char *const sizes[] = {"N=1 H=9 W=13", "N=2 H=8 W=7", "N=5 H=6 W=4", "N=1 H=24 W=17", NULL};
+    static const char *const wide[]  = {"N=1 H=7 W=26", NULL};
+    (void)state;
+    check_text("g (float[N,17,H,W] x, float[35,17,3,3] w, float[35] w2) => (y) { a = Conv<pads = [1,1,1,1]>(x, w, w2) y = Relu(a) }", sizes, NULL, false);
+    check_text("g (float[N,9,H,W] x, float[64,9,3,3] w) => (y) { y = Conv<pads = [2,1,0,3]>(x, w) }", sizes, NULL, false);
+    check_text("g (float[N,70,H,W] x, float[131,70,3,3] w, float[131] w2) => (y) { y = Conv(x, w, w2) }", wide, NULL, false);
+    check_text("g (float[N,24,H,W] x, float[8,24,3,3] w) => (y) { y = Conv<auto_pad = \"SAME_UPPER\">(x, w) }", wide, NULL, false);
+}
+
+static void test_what_follows(void **state)
+{
+    static const char *const sizes[] = {"N=1 H=9 W=13", "N=3 H=8 W=8", NULL};
+    (void)state;
+    /* Chains of residuals: the sum lies over one of its terms. */
+    check_text("g (float[N,16,H,W] x, float[16,16,3,3] w, float[16,16,3,3] w2, float[16] w3) => (y)"
+               "{ a = Conv<pads = [1,1,1,1]>(x, w, w3) b = Relu(a) c = Conv<pads = [1,1,1,1]>(b, w2, w3) d = Add(c, b) e = Relu(d)"
+               " f = Conv<pads = [1,1,1,1]>(e, w) h = Add(e, f) y = Clip(h) }",
+               sizes, NULL, false);
+    check_text("g (float[N,12,H,W] x, float[40,12,3,3] w, float[40] w2, float[N,40,H,W] r) => (y, a)"
+               "{ a = Conv<pads = [1,1,1,1]>(x, w, w2) b = Sigmoid(a) c = Mul(a, b) y = Add(c, r) }",
+               sizes, NULL, false);
+    check_text("g (float[N,12,H,W] x, float[40,12,3,3] w, float[40,1,1] r, float[W] q) => (y)"
+               "{ a = Conv<pads = [1,1,1,1]>(x, w) b = HardSwish(a) c = Mul(b, r) y = Add(c, q) }",
+               sizes, NULL, false);
+}
+
+static void test_threads(void **state)
+{
+    static const char *const sizes[] = {"N=2 H=20 W=21", NULL};
+    (void)state;
+    check_text("g (float[N,40,H,W] x, float[200,40,3,3] w, float[200] w2) => (y) { a = Conv<pads = [1,1,1,1]>(x, w, w2) b = Mish(a) y = Mul(b, a) }",
+               sizes, NULL, true);
+}
+
+static void set(tensors *inputs, size_t stride, float value)
+{
+    float *x = inputs->list[0].data;
+    for (size_t i = stride / 2; i < tensor_count(&inputs->list[0]); i += stride)
+        x[i] = value;
+}
+
+static void set_nan(tensors *inputs)
+{
+    set(inputs, 997, NAN);
+}
+
+static void set_infinite(tensors *inputs)
+{
+    set(inputs, 499, -INFINITY);
+    set(inputs, 1499, INFINITY);
+}
+
+/* 2.5 times it is infinite: transforms overflow where sums of products do not. */
+static void set_huge(tensors *inputs)
+{
+    memset(inputs->list[0].data, 0, inputs->list[0].bytes);
+    set(inputs, 331, 1.5e38f);
+}
+
+static void test_not_finite(void **state)
+{
+    static const char *const sizes[] = {"N=1 H=13 W=21", "N=2 H=8 W=8", NULL};
+    const char *text = "g (float[N,16,H,W] x, float[16,16,3,3] w, float[16] w2) => (y)"
+                       "{ a = Conv<pads = [1,1,1,1]>(x, w, w2) b = Add(a, x) y = Relu(b) }";
+    (void)state;
+    check_text(text, sizes, set_nan, true);
+    check_text(text, sizes, set_infinite, true);
+    check_scaled("g (float[N,16,H,W] x, float[16,16,3,3] w) => (y) { y = Conv<pads = [1,1,1,1]>(x, w) }", sizes, set_huge, 1e38, false);
+}
+
+static bool has_kernel(const text_model *m, const tensors *inputs, const char *kernel)
+{
+    opf_session_options options = {.threads = 1};
+    opf_session        *session;
+    opf_profile         profile;
+    opf_tensor          output = {0};
+    bool                found  = false;
+    assert_int_equal(opf_session_create(m->model, &options, &session, NULL), OPF_OK);
+    assert_int_equal(opf_session_run(session, inputs->list, inputs->n, &output, 1, NULL), OPF_OK);
+    assert_int_equal(opf_session_profile(session, &profile, NULL), OPF_OK);
+    for (size_t i = 0; i < profile.n_steps; i++)
+        found = found || strncmp(profile.steps[i].kernel, kernel, strlen(kernel)) == 0;
+    opf_session_destroy(&session);
+    return found;
+}
+
+/* Strides, dilations, groups, other windows, few tiles or channels, and --exact stay direct. */
+static void test_choice(void **state)
+{
+    static const struct {
+        const char *text;
+        bool        exact, winograd;
+    } cases[] = {
+        {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv(x, w) }", false, true},
+        {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv(x, w) }", true, false},
+        {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv<strides = [1,2]>(x, w) }", false, false},
+        {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv<dilations = [2,2]>(x, w) }", false, false},
+        {"g (float[1,32,16,16] x, float[32,16,3,3] w) => (y) { y = Conv<group = 2>(x, w) }", false, false},
+        {"g (float[1,16,16,16] x, float[16,16,3,1] w) => (y) { y = Conv(x, w) }", false, false},
+        {"g (float[1,16,4,4] x, float[16,16,3,3] w) => (y) { y = Conv<pads = [1,1,1,1]>(x, w) }", false, false},
+        {"g (float[1,4,16,16] x, float[16,4,3,3] w) => (y) { y = Conv(x, w) }", false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        opf_model_options options = {.exact = cases[i].exact};
+        text_model        m;
+        tensors           inputs;
+        text_model_open(&m, cases[i].text, &options, 1);
+        make_inputs(m.model, "", 7, &inputs);
+        if (has_kernel(&m, &inputs, "winograd") != cases[i].winograd)
+            fail_msg("%s form of %s", cases[i].winograd ? "direct" : "Winograd's", cases[i].text);
+        free_tensors(&inputs);
+        text_model_close(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_what_follows), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_choice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
