@@ -78,13 +78,14 @@ def check_refused(folder):
             for wrong in (bad, folder / "absent"):
                 done = run(name, *files[:i], wrong, *files[i + 1 :])
                 assert done.returncode == 1 and done.stderr, f"{name} with {wrong.name} instead of {files[i].name}: exit code {done.returncode}"
-    assert "float" in run("face", VOICE[0], FACE[1]).stderr or run("face", VOICE[0], FACE[1]).returncode == 1
+    for name, files in (("face", (VOICE[0], FACE[1])), ("ocr", (FACE[0], *OCR[1:])), ("voice", (FACE[0], VOICE[1]))):
+        done = run(name, *files)
+        assert done.returncode == 1 and done.stderr, f"{name} with a model of another kind: exit code {done.returncode}"
 
 
 def fetch(name):
     """The reason if the model cannot be had."""
-    script = pathlib.Path(ROOT / "examples" / name / "get.py")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run([sys.executable, ROOT / "examples" / name / "get.py"], capture_output=True, text=True, timeout=600, check=False)
     return None if done.returncode == 0 else last_line(done.stderr)
 
 

@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import sys
 import warnings
+import zlib
 
 import numpy as np
 import onnx
@@ -180,23 +181,24 @@ def ask_onnxruntime(model, inputs):
     return list(runtimes.run_onnxruntime(model, inputs).values())
 
 
-def fits(model, answer):
+def fits(model, answer, schema, kinds):
     """The types and ranks are those that the signature promises: the evaluator does not keep to them for every type."""
-    promised = onnx.shape_inference.infer_shapes(model).graph.output
-    for info, tensor in zip(promised, answer):
-        kind = info.type.tensor_type
-        if kind.elem_type not in (0, tensor.data_type) or (kind.HasField("shape") and len(kind.shape.dim) != len(tensor.dims)):
+    used = {formal.type_str for formal in schema.inputs}
+    for info, formal, tensor in zip(onnx.shape_inference.infer_shapes(model).graph.output, schema.outputs, answer):
+        promised = info.type.tensor_type
+        kind = kinds.get(formal.type_str) if formal.type_str in used else promised.elem_type
+        if kind not in (0, None, tensor.data_type) or (promised.HasField("shape") and len(promised.shape.dim) != len(tensor.dims)):
             return False
     return True
 
 
-def answers_of(model, inputs, entry):
+def answers_of(model, inputs, entry, schema, kinds):
     """What each runtime gives; one that does not take the model gives nothing."""
     found = []
     for ask in (ask_onnxruntime,) if entry.get("_only_onnxruntime") else (ask_reference, ask_onnxruntime):
         try:
             answer = [numpy_helper.from_array(value) for value in ask(model, inputs)]
-            if fits(model, answer):
+            if fits(model, answer, schema, kinds):
                 found.append(answer)
         except Exception:  # NotImplementedError, RuntimeError, TypeError, …: it cannot tell
             pass
@@ -229,11 +231,11 @@ def generate():
     for name, schemas in sorted(history().items()):
         for label, schema, version, entry, variable, type_text in trials(name, schemas, since[name]) if name in since else ():
             try:
-                model, inputs = build(schema, version, entry, variable, type_text, len(cases))
+                model, inputs = build(schema, version, entry, variable, type_text, zlib.crc32(label.encode()))
             except Unfit:
                 continue
             folder = FOLDER / f"{len(cases):05}"
-            answers = answers_of(model, inputs, entry)
+            answers = answers_of(model, inputs, entry, schema, choose_types(schema, variable, type_text))
             write_case(folder, model, inputs, answers)
             cases[label] = [str(folder), len(answers)]
     stamp.write_text(json.dumps({"key": key, "cases": cases}))

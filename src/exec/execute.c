@@ -104,5 +104,8 @@ opf_status opf_execute(const opf_execution *execution, opf_error *error)
     walk w = {.execution = execution, .env = {.bases = execution->bases, .kern = execution->kern, .heap = execution->heap}, .error = error};
     atomic_init(&w.stop, UINT64_MAX);
     opf_pool_run(execution->pool, run_thread, &w);
-    return w.status == OPF_CANCELLED ? opf_fail(error, OPF_CANCELLED, "the run was cancelled") : w.status;
+    if (w.status != OPF_CANCELLED)
+        return w.status;
+    const opf_node *node = opf_graph_node(execution->plan->graph, execution->plan->steps[atomic_load(&w.stop) / 2].node);
+    return opf_fail(error, OPF_CANCELLED, "%s (%s): the run was cancelled", node->name, node->op_type);
 }

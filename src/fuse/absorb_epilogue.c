@@ -55,7 +55,7 @@ static const char *name_of(const opf_graph *graph, const opf_node *anchor, const
 {
     if (anchor->op == &opf_op_Identity)
         return "region";
-    if (anchor->op == &opf_op_Conv) {
+    if (anchor->op == &opf_op_Conv || anchor->op == &opf_op_ConvTranspose) {
         if (before != NULL && strcmp(before, "conv-add-relu") == 0 && is_activation(graph, node))
             return before;
         if (adds(node))

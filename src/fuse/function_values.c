@@ -132,7 +132,7 @@ static bool give_bound(const opf_rule_call *call, double x)
 bool opf_rule_max(const opf_rule_call *call)
 {
     double a, b;
-    if (!get_bound(call, 0, -INFINITY, &a) || !get_bound(call, 1, -INFINITY, &b))
+    if (!get_bound(call, 0, -HUGE_VAL, &a) || !get_bound(call, 1, -HUGE_VAL, &b))
         return false;
     const double larger = a > b ? a : b;
     if (isinf(larger) && larger > 0)
@@ -144,8 +144,8 @@ bool opf_rule_max(const opf_rule_call *call)
 bool opf_rule_clamp(const opf_rule_call *call)
 {
     double x, lo, hi;
-    if (!get_bound(call, 0, INFINITY, &x) || !get_bound(call, 1, -INFINITY, &lo) ||
-        !get_bound(call, 2, INFINITY, &hi))
+    if (!get_bound(call, 0, HUGE_VAL, &x) || !get_bound(call, 1, -HUGE_VAL, &lo) ||
+        !get_bound(call, 2, HUGE_VAL, &hi))
         return false;
     x = x > lo ? x : lo;
     x = x < hi ? x : hi;

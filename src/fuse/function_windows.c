@@ -41,12 +41,12 @@ static double lower_bound(const opf_graph *graph, opf_value_id x)
         return 0;
     /* Crossed bounds give the upper one. */
     if (node->op == &opf_op_Clip && node->n_own_inputs > 1 && opf_graph_scalar(graph, node->inputs[1], &lo)) {
-        double hi = INFINITY;
+        double hi = HUGE_VAL;
         if (node->n_own_inputs > 2 && node->inputs[2] != 0 && !opf_graph_scalar(graph, node->inputs[2], &hi))
-            return -INFINITY;
+            return -HUGE_VAL;
         return lo < hi ? lo : hi;
     }
-    return -INFINITY;
+    return -HUGE_VAL;
 }
 
 bool opf_rule_is_never_above(const opf_rule_call *call)

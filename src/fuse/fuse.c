@@ -5,6 +5,7 @@
  */
 #include "fuse/builtin.h"
 #include "fuse/rewrite.h"
+#include "base/random.h"
 #include "graph/verify.h"
 
 #include <stdlib.h>
@@ -324,6 +325,18 @@ static opf_status check_names(const opf_rules *rules, const char *const *names, 
     return OPF_OK;
 }
 
+static void shuffle(opf_rules *rules, uint64_t order)
+{
+    opf_random random;
+    opf_random_init(&random, order);
+    for (uint32_t i = rules->n; i > 1; i--) {
+        uint32_t k = (uint32_t)(opf_random_next(&random) % i);
+        opf_rule swap = rules->list[i - 1];
+        rules->list[i - 1] = rules->list[k];
+        rules->list[k] = swap;
+    }
+}
+
 opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_report *report, opf_error *error)
 {
     opf_arena scratch;
@@ -333,6 +346,8 @@ opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_
         .graph = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
     /* Names of rules and attributes outlive this stage, in the report and on nodes. */
     opf_status status = read_rules(options, graph->arena, &rules, error);
+    if (options->order != 0)
+        shuffle(&rules, options->order);
     if (status == OPF_OK)
         status = check_names(&rules, options->only, options->n_only, error);
     if (status == OPF_OK)

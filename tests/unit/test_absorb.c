@@ -146,7 +146,7 @@ static void test_channel(void **state)
           "conv-mul at c: c m s v\n"
           "conv-act at c: c m s v a\n");
     check(IMAGE, "[c] a = Conv(x, w, b) [s] y = Sub(k, a)",
-          "[c] y = Conv(x, \"w#3\", \"value#2\")\n"
+          "[c] y = Conv(x, \"w#2\", \"value#3\")\n"
           "conv-add at c: c s\n");
     check("(float[N,4,4,4] x) => (y)", "[c] a = Conv(x, w, b) [s] y = Add(a, b)",
           "[c] y = Conv(x, w, b) | Add(., b)\n"

@@ -8,18 +8,24 @@ typedef struct pair {
     const char *contrib, *standard;
 } pair;
 
-#define SAME(ports, a, b) {"g " ports " { [fused] " a " }", "g " ports " { " b " }"}
+#define SAME(ports, a, b)                                                                                              \
+    {                                                                                                                  \
+        "g " ports " { [fused] " a " }", "g " ports " { " b " }"                                                       \
+    }
 
 static const pair elementwise[] = {
     SAME("(float[N,4] x) => (y)", "y = com.microsoft.Gelu(x)", "y = Gelu(x)"),
     SAME("(float[N,4] x, float[4] wb) => (y)", "y = com.microsoft.BiasGelu(x, wb)", "s = Add(x, wb) y = Gelu(s)"),
-    SAME("(float[N,4] x, float[4] wb) => (y)", "y = com.microsoft.FastGelu(x, wb)", "s = Add(x, wb) y = Gelu<approximate = \"tanh\">(s)"),
+    SAME("(float[N,4] x, float[4] wb) => (y)", "y = com.microsoft.FastGelu(x, wb)",
+         "s = Add(x, wb) y = Gelu<approximate = \"tanh\">(s)"),
     SAME("(float[N,4] x) => (y)", "y = com.microsoft.FastGelu(x)", "y = Gelu<approximate = \"tanh\">(x)"),
     SAME("(float[N,4] x) => (y)", "y = com.microsoft.QuickGelu(x)", "y = Swish<alpha = 1.702>(x)"),
     SAME("(float[N,3,8] x, float[8] wb) => (y)", "y = com.microsoft.BiasSplitGelu(x, wb)",
          "s = Add(x, wb) a, b = Split<axis = -1, num_outputs = 2>(s) c = Gelu(b) y = Mul(a, c)"),
-    SAME("(float[N,4] x, float[4] wb, float[N,4] r) => (y)", "y = com.microsoft.BiasAdd(x, wb, r)", "s = Add(x, wb) y = Add(s, r)"),
-    SAME("(float[N,2,3,5] x, float[N,1,1,5] b) => (y)", "y = com.microsoft.BiasSoftmax<axis = 3>(x, b)", "s = Add(x, b) y = Softmax(s)"),
+    SAME("(float[N,4] x, float[4] wb, float[N,4] r) => (y)", "y = com.microsoft.BiasAdd(x, wb, r)",
+         "s = Add(x, wb) y = Add(s, r)"),
+    SAME("(float[N,2,3,5] x, float[N,1,1,5] b) => (y)", "y = com.microsoft.BiasSoftmax<axis = 3>(x, b)",
+         "s = Add(x, b) y = Softmax(s)"),
     SAME("(float[N,2,3,5] x, float[N,1,1,5] b) => (y)", "y = com.microsoft.BiasSoftmax<axis = 2>(x, b)",
          "s = Add(x, b) c = Shape(x) f = Flatten<axis = 2>(s) p = Softmax(f) y = Reshape(p, c)"),
 };
@@ -33,12 +39,16 @@ static const pair normalizations[] = {
     SAME("(float[N,3,8] x, float[N,3,8] r, float[8] ws) => (y, s)",
          "y, , , s = com.microsoft.SkipSimplifiedLayerNormalization<epsilon = 0.01>(x, r, ws)",
          "s = Add(x, r) y = RMSNormalization<epsilon = 0.01>(s, ws)"),
-    SAME("(int32[N,3] i, int32[N,3] k, float[7,8] ww, float[5,8] wp, float[2,8] wk, float[8] ws, float[8] wb, int32[N,3] m) => (y, c, e)",
+    SAME("(int32[N,3] i, int32[N,3] k, float[7,8] ww, float[5,8] wp, float[2,8] wk, float[8] ws, float[8] wb, "
+         "int32[N,3] m) => (y, c, e)",
          "y, c, e = com.microsoft.EmbedLayerNormalization<epsilon = 0.01>(i, k, ww, wp, wk, ws, wb, m)",
-         "a = Gather(ww, i) l = Shape<start = 1, end = 2>(i) z = Constant<value_ints = [0]>() p = Slice(wp, z, l, z) q = Add(a, p) "
-         "t = Gather(wk, k) e = Add(q, t) y = LayerNormalization<epsilon = 0.01>(e, ws, wb) o = Constant<value_ints = [1]>() "
+         "a = Gather(ww, i) l = Shape<start = 1, end = 2>(i) z = Constant<value_ints = [0]>() p = Slice(wp, z, l, z) q "
+         "= Add(a, p) "
+         "t = Gather(wk, k) e = Add(q, t) y = LayerNormalization<epsilon = 0.01>(e, ws, wb) o = Constant<value_ints = "
+         "[1]>() "
          "c = ReduceSum<keepdims = 0>(m, o)"),
-    SAME("(float[N,4,5,6] x, float[6] ws, float[6] wb) => (y)", "y = com.microsoft.GroupNorm<groups = 3, activation = 1>(x, ws, wb)",
+    SAME("(float[N,4,5,6] x, float[6] ws, float[6] wb) => (y)",
+         "y = com.microsoft.GroupNorm<groups = 3, activation = 1>(x, ws, wb)",
          "t = Transpose<perm = [0, 3, 1, 2]>(x) u = GroupNormalization<num_groups = 3>(t, ws, wb) v = Swish(u) "
          "y = Transpose<perm = [0, 2, 3, 1]>(v)"),
 };
@@ -49,13 +59,16 @@ static const pair products[] = {
          "c = Conv(x, wk, wb) s = Add(c, r) y = LeakyRelu<alpha = 0.3>(s)"),
     SAME("(float[N,2,6,6] x, float[3,2,3,3] wk) => (y)",
          "y = com.microsoft.FusedConv<activation = \"Clip\", activation_params = [-0.2, 0.4], strides = [2, 2]>(x, wk)",
-         "c = Conv<strides = [2, 2]>(x, wk) l = Constant<value_float = -0.2>() h = Constant<value_float = 0.4>() y = Clip(c, l, h)"),
+         "c = Conv<strides = [2, 2]>(x, wk) l = Constant<value_float = -0.2>() h = Constant<value_float = 0.4>() y = "
+         "Clip(c, l, h)"),
     SAME("(float[N,6,6,2] x, float[3,3,3,2] wk) => (y)", "y = com.microsoft.NhwcConv<pads = [1, 1, 1, 1]>(x, wk)",
-         "t = Transpose<perm = [0, 3, 1, 2]>(x) k = Transpose<perm = [0, 3, 1, 2]>(wk) c = Conv<pads = [1, 1, 1, 1]>(t, k) "
+         "t = Transpose<perm = [0, 3, 1, 2]>(x) k = Transpose<perm = [0, 3, 1, 2]>(wk) c = Conv<pads = [1, 1, 1, "
+         "1]>(t, k) "
          "y = Transpose<perm = [0, 2, 3, 1]>(c)"),
-    SAME("(float[N,4] x, float[5,4] wb, float[5] wc) => (y)",
-         "y = com.microsoft.FusedGemm<transB = 1, alpha = 0.5, activation = \"Elu\", activation_alpha = 0.7>(x, wb, wc)",
-         "g = Gemm<transB = 1, alpha = 0.5>(x, wb, wc) y = Elu<alpha = 0.7>(g)"),
+    SAME(
+        "(float[N,4] x, float[5,4] wb, float[5] wc) => (y)",
+        "y = com.microsoft.FusedGemm<transB = 1, alpha = 0.5, activation = \"Elu\", activation_alpha = 0.7>(x, wb, wc)",
+        "g = Gemm<transB = 1, alpha = 0.5>(x, wb, wc) y = Elu<alpha = 0.7>(g)"),
     SAME("(float[N,3,4,5] x, float[N,3,6,5] b) => (y)", "y = com.microsoft.FusedMatMul<transB = 1, alpha = 0.5>(x, b)",
          "t = Transpose<perm = [0, 1, 3, 2]>(b) p = MatMul(x, t) h = Constant<value_float = 0.5>() y = Mul(p, h)"),
     SAME("(float[4,N,3,5] x, float[N,3,5,6] b) => (y)", "y = com.microsoft.FusedMatMul<transBatchA = 1>(x, b)",
@@ -63,7 +76,8 @@ static const pair products[] = {
 };
 
 static const pair attentions[] = {
-    SAME("(float[N,S,8] x, float[8,24] ww, float[24] wb) => (y)", "y = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, ww, wb)",
+    SAME("(float[N,S,8] x, float[8,24] ww, float[24] wb) => (y)",
+         "y = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, ww, wb)",
          "m = MatMul(x, ww) a = Add(m, wb) q, k, v = Split<axis = -1, num_outputs = 3>(a) "
          "y = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(q, k, v)"),
     SAME("(float[N,S,8] q, float[N,T,8] k, float[N,T,8] v, float[N,2,S,T] b) => (y, pk, pv)",
@@ -83,8 +97,8 @@ static void compare_pairs(const pair *pairs, size_t n)
     static const char *const sizes = "N=2 S=5 T=7";
     for (size_t i = 0; i < n; i++) {
         text_model contrib, standard;
-        tensors    inputs;
-        results    want, have;
+        tensors inputs;
+        results want, have;
         text_model_open(&contrib, pairs[i].contrib, NULL, 5);
         text_model_open(&standard, pairs[i].standard, NULL, 5);
         make_inputs(standard.model, sizes, 9, &inputs);
@@ -131,8 +145,8 @@ static void test_attentions(void **state)
 static void run_bytes(const char *source, size_t n, const uint8_t *data, size_t n_out, uint8_t *out)
 {
     text_model m;
-    tensors    inputs;
-    results    have;
+    tensors inputs;
+    results have;
     text_model_open(&m, source, NULL, 5);
     make_inputs(m.model, "", 1, &inputs);
     memcpy(inputs.list[0].data, data, n);
@@ -144,27 +158,29 @@ static void run_bytes(const char *source, size_t n, const uint8_t *data, size_t 
     text_model_close(&m);
 }
 
-#define BYTE(name, x)   name " = Constant<value = uint8 {" x "}>() "
-#define SCALE(name, x)  name " = Constant<value_float = " x ">() "
+#define BYTE(name, x)  name " = Constant<value = uint8 {" x "}>() "
+#define SCALE(name, x) name " = Constant<value_float = " x ">() "
 
 static void test_quantized(void **state)
 {
     (void)state;
     static const uint8_t x[4] = {0, 100, 128, 255};
-    uint8_t              y[4];
+    uint8_t y[4];
     /* 0.5 (x - 128) + 0.5 (x - 128) by 1 */
-    run_bytes("g (uint8[4] x) => (y) { " SCALE("a", "0.5") SCALE("b", "1.0") BYTE("z", "128") "y = com.microsoft.QLinearAdd(x, a, z, x, a, z, b, z) }",
+    run_bytes("g (uint8[4] x) => (y) { " SCALE("a", "0.5") SCALE("b", "1.0")
+                  BYTE("z", "128") "y = com.microsoft.QLinearAdd(x, a, z, x, a, z, b, z) }",
               4, x, 4, y);
     assert_memory_equal(y, x, 4);
-    run_bytes("g (uint8[4] x) => (y) { " SCALE("a", "0.5") SCALE("b", "64.0") BYTE("z", "128") "y = com.microsoft.QLinearMul(x, a, z, x, a, z, b, z) }",
+    run_bytes("g (uint8[4] x) => (y) { " SCALE("a", "0.5") SCALE("b", "64.0")
+                  BYTE("z", "128") "y = com.microsoft.QLinearMul(x, a, z, x, a, z, b, z) }",
               4, x, 4, y);
     assert_memory_equal(y, ((const uint8_t[4]){192, 131, 128, 191}), 4);
     /* Both are brought to the scale of the result. */
-    run_bytes("g (uint8[1,4] x) => (y) { " SCALE("a", "0.5") SCALE("b", "1.0") BYTE("z", "0")
-              "y = com.microsoft.QLinearConcat<axis = 0>(b, z, x, a, z, x, b, z) }",
+    run_bytes("g (uint8[1,4] x) => (y) { " SCALE("a", "0.5") SCALE("b", "1.0")
+                  BYTE("z", "0") "y = com.microsoft.QLinearConcat<axis = 0>(b, z, x, a, z, x, b, z) }",
               4, x, 8, (uint8_t[8]){0});
-    run_bytes("g (uint8[1,2,2,1] x) => (y) { " SCALE("a", "0.5") BYTE("z", "0")
-              "y = com.microsoft.QLinearGlobalAveragePool<channels_last = 1>(x, a, z, a, z) }",
+    run_bytes("g (uint8[1,2,2,1] x) => (y) { " SCALE("a", "0.5")
+                  BYTE("z", "0") "y = com.microsoft.QLinearGlobalAveragePool<channels_last = 1>(x, a, z, a, z) }",
               4, x, 1, y);
     assert_int_equal(y[0], 121); /* 120.75 */
 }
@@ -176,10 +192,11 @@ static void test_few_bits(void **state)
     static const char *const source =
         "g (float[1,16] x) => (y) { b = Constant<value = uint8[2,1,8] {"
         "152, 136, 136, 136, 136, 136, 136, 136, 136, 136, 136, 136, 136, 136, 136, 10}>() "
-        "s = Constant<value_floats = [1.0, 2.0]>() y = com.microsoft.MatMulNBits<K = 16, N = 2, bits = 4, block_size = 16>(x, b, s) }";
+        "s = Constant<value_floats = [1.0, 2.0]>() y = com.microsoft.MatMulNBits<K = 16, N = 2, bits = 4, block_size = "
+        "16>(x, b, s) }";
     text_model m;
-    tensors    inputs;
-    results    have;
+    tensors inputs;
+    results have;
     text_model_open(&m, source, NULL, 5);
     make_inputs(m.model, "", 1, &inputs);
     for (int i = 0; i < 16; i++)
@@ -200,12 +217,12 @@ static void test_origin(void **state)
     (void)state;
     static const char *const source = "g (float[N,S,8] x, float[8,24] ww, float[24] wb, int32[N] m) => (y) "
                                       "{ [whole] y = com.microsoft.Attention<num_heads = 2>(x, ww, wb, m) }";
-    text_model          m;
-    tensors             inputs;
-    opf_profile         profile;
-    opf_port            port;
-    opf_session        *session;
-    opf_tensor          out     = {0};
+    text_model m;
+    tensors inputs;
+    opf_profile profile;
+    opf_port port;
+    opf_session *session;
+    opf_tensor out = {0};
     opf_session_options options = {.mode = OPF_MODE_FUSED};
     text_model_open(&m, source, NULL, 5);
     assert_int_equal(opf_model_output(m.model, 0, &port), OPF_OK);
@@ -229,7 +246,7 @@ static void test_before_opset_17(void **state)
 {
     (void)state;
     text_model m;
-    opf_error  error;
+    opf_error error;
     text_model_open(&m, "g (float[N,8] x, float[8] ws) => (y) { y = LayerNormalization(x, ws) }", NULL, 5);
     opf_model_destroy(&m.model);
     m.bytes.data[m.bytes.length - 1] = 16;
@@ -246,18 +263,22 @@ static const struct refusal {
     {"g (float[2,4] x) => (y) { y = com.microsoft.Mystery(x) }", "Mystery of domain com.microsoft"},
     {"g (float[1,2,4,4] x, float[2,2,1,1] k) => (y) { y = com.microsoft.FusedConv<activation = \"Mystery\">(x, k) }",
      "node y (FusedConv): activation Mystery is not supported"},
-    {"g (float[2,3,8] x, float[2,3,8] r, float[8] s) => (y, m) { y, m = com.microsoft.SkipLayerNormalization(x, r, s) }",
+    {"g (float[2,3,8] x, float[2,3,8] r, float[8] s) => (y, m) { y, m = com.microsoft.SkipLayerNormalization(x, r, s) "
+     "}",
      "output 1 (m) is not supported"},
-    {"g (float[2,3,8] x, float[8,24] w, int32[2,1,5,5] m) => (y) { y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }",
+    {"g (float[2,3,8] x, float[8,24] w, int32[2,1,5,5] m) => (y) { y = com.microsoft.Attention<num_heads = 2>(x, w, , "
+     "m) }",
      "a mask of rank 4 is not supported"},
     {"g (float[2,3,8] x, float[8,24] w, int32[8] m) => (y) { y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }",
      "a mask of 8 numbers for batch 2 is not supported"},
     {"g (float[2,3,8] x, float[8,24] w) => (y) { y = com.microsoft.Attention<num_heads = 2, do_rotary = 1>(x, w) }",
      "do_rotary = 1 is not supported"},
-    {"g (float[2,3,8] q, int32[2] l, int32 t) => (y) { y = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, "
+    {"g (float[2,3,8] q, int32[2] l, int32 t) => (y) { y = com.microsoft.GroupQueryAttention<num_heads = 2, "
+     "kv_num_heads = 1, "
      "smooth_softmax = 1>(q, , , , , l, t) }",
      "smooth_softmax = 1 is not supported"},
-    {"g (float[2,32] x, uint8[3,1,16] b, float[3] s) => (y) { y = com.microsoft.MatMulNBits<K = 32, N = 3, block_size = 32>(x, b, s) }",
+    {"g (float[2,32] x, uint8[3,1,16] b, float[3] s) => (y) { y = com.microsoft.MatMulNBits<K = 32, N = 3, block_size "
+     "= 32>(x, b, s) }",
      "B is no constant of bytes"},
 };
 
@@ -266,7 +287,7 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         text_model m = {0};
-        opf_error  error;
+        opf_error error;
         opf_heap_init(&m.heap, NULL, 0);
         opf_arena_init(&m.arena, &m.heap);
         m.bytes = onnx_of_text(refusals[i].source, &m.arena, 10, 1);
@@ -280,9 +301,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise),     cmocka_unit_test(test_normalizations), cmocka_unit_test(test_products),
-        cmocka_unit_test(test_attentions),      cmocka_unit_test(test_quantized),      cmocka_unit_test(test_few_bits),
-        cmocka_unit_test(test_origin),          cmocka_unit_test(test_before_opset_17), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_normalizations),  cmocka_unit_test(test_products),
+        cmocka_unit_test(test_attentions),  cmocka_unit_test(test_quantized),       cmocka_unit_test(test_few_bits),
+        cmocka_unit_test(test_origin),      cmocka_unit_test(test_before_opset_17), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,10 +92,13 @@ static opf_text pb_constant(opf_arena *arena, const char *name, const opf_const 
     return pb_tensor(arena, name, c->type, c->rank, c->dims, data, opf_const_size(c));
 }
 
-static opf_text pb_attr(opf_arena *arena, const opf_attr *attr)
+static opf_text pb_graph(const opf_graph *graph, uint32_t n_captures, opf_arena *arena, opf_random *random);
+
+static opf_text pb_attr(const opf_node *node, const opf_attr *attr, opf_arena *arena)
 {
-    static const int types[] = {[OPF_ATTR_INT] = 2, [OPF_ATTR_FLOAT] = 1, [OPF_ATTR_STRING] = 3, [OPF_ATTR_INTS] = 7, [OPF_ATTR_FLOATS] = 6, [OPF_ATTR_TENSOR] = 4};
-    opf_text t = pb_begin(arena), tensor;
+    static const int types[] = {[OPF_ATTR_INT] = 2,    [OPF_ATTR_FLOAT] = 1,  [OPF_ATTR_STRING] = 3, [OPF_ATTR_INTS] = 7,
+                                [OPF_ATTR_FLOATS] = 6, [OPF_ATTR_TENSOR] = 4, [OPF_ATTR_GRAPH] = 5};
+    opf_text t = pb_begin(arena), inner;
     pb_string(&t, 1, attr->name);
     pb_int(&t, 20, types[attr->type]);
     switch (attr->type) {
@@ -117,8 +120,12 @@ static opf_text pb_attr(opf_arena *arena, const opf_attr *attr)
             pb_float(&t, 7, attr->floats[i]);
         break;
     case OPF_ATTR_TENSOR:
-        tensor = pb_constant(arena, NULL, attr->tensor);
-        pb_message(&t, 5, &tensor);
+        inner = pb_constant(arena, NULL, attr->tensor);
+        pb_message(&t, 5, &inner);
+        break;
+    case OPF_ATTR_GRAPH:
+        inner = pb_graph(node->bodies[attr->i], node->n_captures, arena, NULL);
+        pb_message(&t, 6, &inner);
         break;
     default:
         fail_msg("attribute %s cannot be written", attr->name);
@@ -129,7 +136,7 @@ static opf_text pb_attr(opf_arena *arena, const opf_attr *attr)
 static opf_text pb_node(const opf_graph *graph, const opf_node *node, opf_arena *arena)
 {
     opf_text t = pb_begin(arena);
-    for (uint32_t i = 0; i < node->n_inputs; i++)
+    for (uint32_t i = 0; i < node->n_inputs - node->n_captures; i++)
         pb_string(&t, 1, node->inputs[i] == 0 ? "" : opf_graph_value(graph, node->inputs[i])->name);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         pb_string(&t, 2, node->outputs[i] == 0 ? "" : opf_graph_value(graph, node->outputs[i])->name);
@@ -138,7 +145,7 @@ static opf_text pb_node(const opf_graph *graph, const opf_node *node, opf_arena 
     if (node->domain[0] != '\0')
         pb_string(&t, 7, node->domain);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
-        opf_text attr = pb_attr(arena, &node->attrs[i]);
+        opf_text attr = pb_attr(node, &node->attrs[i], arena);
         pb_message(&t, 5, &attr);
     }
     return t;
@@ -192,7 +199,8 @@ static opf_text pb_random(const opf_value *value, opf_arena *arena, opf_random *
     return pb_tensor(arena, value->name, value->info.type, value->info.rank, dims, data, bytes);
 }
 
-static opf_text pb_graph(const opf_graph *graph, opf_arena *arena, opf_random *random)
+/* A body (random NULL) has its own inputs only: captures go by their names. */
+static opf_text pb_graph(const opf_graph *graph, uint32_t n_captures, opf_arena *arena, opf_random *random)
 {
     opf_text t = pb_begin(arena), inner;
     for (opf_node_id id = 1; id < graph->n_nodes; id++)
@@ -206,13 +214,13 @@ static opf_text pb_graph(const opf_graph *graph, opf_arena *arena, opf_random *r
             inner = pb_constant(arena, opf_graph_value(graph, id)->name, opf_graph_value(graph, id)->constant);
             pb_message(&t, 5, &inner);
         }
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+    for (uint32_t i = 0; i < graph->n_inputs - n_captures; i++) {
         const opf_value *value = opf_graph_value(graph, graph->inputs[i]);
-        if (strchr("wpd", value->name[0]) != NULL) {
+        if (random != NULL && strchr("wpd", value->name[0]) != NULL) {
             inner = pb_random(value, arena, random);
             pb_message(&t, 5, &inner);
         }
-        if (strchr("wp", value->name[0]) == NULL) {
+        if (random == NULL || strchr("wp", value->name[0]) == NULL) {
             inner = pb_port(graph, value, arena);
             pb_message(&t, 11, &inner);
         }
@@ -236,7 +244,7 @@ static opf_text onnx_of_text(const char *source, opf_arena *arena, int64_t ir, u
     opf_random_init(&random, seed);
     if (opf_text_parse(source, opf_find_operator, arena, dims, &consts, &graph, NULL, NULL, &error) != OPF_OK)
         fail_msg("%s\n%s", error.message, source);
-    opf_text t = pb_begin(arena), inner = pb_graph(graph, arena, &random), opset = pb_begin(arena);
+    opf_text t = pb_begin(arena), inner = pb_graph(graph, 0, arena, &random), opset = pb_begin(arena);
     pb_int(&t, 1, ir);
     pb_message(&t, 7, &inner);
     pb_string(&opset, 1, "");

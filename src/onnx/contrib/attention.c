@@ -61,7 +61,7 @@ static opf_value_id length_of(opf_contrib *c, const attention *a)
 /* A mask of rank 1 has the ends of sequences, or all ends and then all starts. */
 static opf_value_id between(opf_contrib *c, const attention *a)
 {
-    const opf_info *mask = opf_contrib_info(c, a->padding), *q = opf_contrib_info(c, a->q);
+    const opf_info *q = opf_contrib_info(c, a->q);
     const opf_dim batch = q->rank > 0 ? q->dims[0] : opf_dim_unknown(c->graph->dims);
     const opf_dim both = opf_dim_mul(c->graph->dims, batch, opf_dim_number(2));
     const opf_value_id column = opf_contrib_ints(c, OPF_INTS(1, 2, 3));
@@ -69,7 +69,7 @@ static opf_value_id between(opf_contrib *c, const attention *a)
         opf_contrib_cast(c, opf_contrib_range(c, length_of(c, a)), opf_contrib_type(c, a->padding, "the mask"));
     if (opf_contrib_failed(c))
         return 0;
-    const opf_dim n = mask->dims[0];
+    const opf_dim n = opf_contrib_info(c, a->padding)->dims[0];
     if (opf_dim_is_number(n) && opf_dim_is_number(batch) && n.n != batch.n && !opf_dim_equal(n, both))
         opf_contrib_fail(c, OPF_UNSUPPORTED, "a mask of %lld numbers for batch %lld is not supported", (long long)n.n,
                          (long long)batch.n);
