@@ -6,7 +6,8 @@ A fenced block says what it is for in its first line, after the language:
     insert=PATH     lines for a list that is kept sorted between its neighbours
     after=PATH      a line of PATH begins as the first line does; the others go in after it
     run             commands, run in the tree after it is built; $BUILD is the build folder
-The C example of README.md is compiled too, and docs/fusions.md must be what the rules and their examples give. The source tree is copied to build/docs-test/tree and the pages are applied one after the other.
+The C example of README.md is compiled too, and docs/fusions.md and
+docs/operators.md must be what their scripts in scripts/ write. The source tree is copied to build/docs-test/tree and the pages are applied one after the other.
 """
 
 import os
@@ -97,16 +98,20 @@ def check_readme():
     command("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-fsyntax-only", path)
 
 
-def check_fusions():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "make_fusions_md.py", "--check"], capture_output=True, text=True, check=False)
+def check_made(script):
+    """A page that a script writes is what it would write now."""
+    done = subprocess.run([sys.executable, ROOT / "scripts" / script, "--check"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise AssertionError(done.stderr.strip().splitlines()[-1])
+
+
+MADE = {"fusions.md": "make_fusions_md.py", "operators.md": "make_operators_md.py"}
 
 
 def main():
     tally = Tally()
     copy_tree()
-    for page, carry in [("README.md", check_readme), ("fusions.md", check_fusions), *((page, lambda page=page: carry_out(page)) for page in PAGES)]:
+    for page, carry in [("README.md", check_readme), *((page, lambda script=script: check_made(script)) for page, script in MADE.items()), *((page, lambda page=page: carry_out(page)) for page in PAGES)]:
         try:
             carry()
             tally.result(page)

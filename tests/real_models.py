@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 import corpus
-from harness import BUILD, OPFUSE, Tally, last_line, opfuse, opfuse_json
+from harness import OPFUSE, Tally, last_line, opfuse, opfuse_json
 
 REAL = corpus.FOLDER / "real"
 DRIVE = OPFUSE.parent / "tests" / "drive"

@@ -121,6 +121,15 @@ def clang_build(log):
     return (1, 0, 0) if done else (0, 1, 0)
 
 
+def random_graphs(log):
+    """Graphs that no run has drawn before: what fails is named by its seed."""
+    seed, total = int(time.time()) << 20, (0, 0, 0)
+    for name, count in (("test_rule_graphs", 6_000_000), ("test_random_graphs", 100_000)):
+        code, output = execute([BUILD / "release" / "tests" / name, seed, count], log, 4 * 3600, CMOCKA_MESSAGE_OUTPUT="TAP")
+        total = add(total, tap_counts(output, code, name, log))
+    return total
+
+
 ASAN_TOOL = str(BUILD / "asan" / "opfuse")
 SUITES = [
     Suite("lint", counted(sys.executable, "tests/lint.py")),
@@ -145,6 +154,7 @@ SUITES = [
     Suite("corpus-asan", script("corpus.py", "results", OPFUSE=ASAN_TOOL, **SANITIZER), needs_venv=True, long=True),
     Suite("corpus-robust-all", script("corpus.py", "robust", OPFUSE=ASAN_TOOL, **SANITIZER), needs_venv=True, long=True),
     Suite("zoo", script("zoo.py", timeout=7200), needs_venv=True, long=True),
+    Suite("random-graphs", random_graphs, long=True),
     Suite("clang", clang_build, long=True),
 ]
 
