@@ -118,7 +118,8 @@ const cli_command cli_cmd_verify = {
     .summary   = "compares fused with reference on random and adversarial inputs",
     .detail =
         "Inputs that -i does not give are random and adversarial; symbols run through several sizes, unless --dim or\n"
-        "--shape gives one. Exit code 1 if a result differs by more than the tolerance.\n\n"
+        "--shape gives one. Kernels inside the graph are compared too, and the first that differs is named. --each\n"
+        "applies every rewrite by itself. Exit code 1 if a result differs by more than the tolerance.\n\n"
         "Examples:\n"
         "  opfuse verify model.onnx\n"
         "  opfuse verify model.onnx --each --dim batch=2\n"

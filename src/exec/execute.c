@@ -9,16 +9,11 @@
 typedef struct {
     const opf_execution *execution;
     opf_run_env          env;
-    opf_status           status;
+    opf_status           status; /* thread 0 only, like at */
+    uint32_t             at;     /* the step that ended the run */
     opf_error           *error;
-    _Atomic uint64_t     stop; /* the barrier after which all threads leave; barriers are 2i and 2i+1 in step i */
+    _Atomic uint32_t     stop; /* all threads leave when they come to this step, or a later one: set before a barrier that they pass first */
 } walk;
-
-/* A thread may look late, when the stop of a later barrier is already set: it must not leave before the others do. */
-static bool stops_at(walk *w, uint64_t barrier)
-{
-    return atomic_load(&w->stop) <= barrier;
-}
 
 static double now_ms(void)
 {
@@ -49,63 +44,85 @@ static void restore_float_mode(unsigned mode)
 #endif
 }
 
-/* Thread 0 only: what must happen before the step, once. */
-static void before_step(walk *w, const opf_plan_step *step, uint64_t barrier)
+/* Thread 0 only: what must happen before the step, once; and whether the run goes on. */
+static bool before_step(walk *w, uint32_t i)
 {
+    const opf_plan_step *step = &w->execution->plan->steps[i];
+    if (w->status == OPF_OK && atomic_load(w->execution->cancelled)) {
+        w->status = OPF_CANCELLED;
+        w->at     = i;
+    }
+    if (w->status != OPF_OK || step->check == NULL)
+        return w->status == OPF_OK;
     w->status = step->check(&w->env, step->args, w->error);
     if (w->status == OPF_OK)
-        return;
+        return true;
     const opf_node *node = opf_graph_node(w->execution->plan->graph, step->node);
     opf_error_prefix(w->error, "%s (%s): ", node->name, node->op_type);
-    atomic_store(&w->stop, barrier);
+    return false;
 }
 
+/* Thread 0 only: a step lasts from the end of the one before it, so what a late thread costs belongs to the step that waits. */
+static void after_step(const opf_execution *e, uint32_t i, double *last)
+{
+    if (e->times == NULL)
+        return;
+    double now = now_ms(), ms = now - *last;
+    e->times[i] = e->times[i] < 0 || ms < e->times[i] ? ms : e->times[i];
+    *last       = now;
+}
+
+/* Small steps run on thread 0 alone, and the others do not wait for them one by one: they meet again before the next step
+   that all share. A run that ends does so where they meet, so that nobody is left at a barrier. */
 static void run_thread(void *user, int32_t thread, int32_t threads)
 {
     walk                *w       = user;
     const opf_execution *e       = w->execution;
     void                *scratch = e->scratch + (size_t)thread * e->scratch_bytes;
     unsigned             mode    = set_float_mode(e->flush_denormals);
-    /* A step lasts from the end of the one before it: what a late thread costs belongs to the step that waits for it. */
-    double last = thread == 0 && e->times != NULL ? now_ms() : 0;
+    double               last    = thread == 0 && e->times != NULL ? now_ms() : 0;
+    bool                 apart   = false;
     for (uint32_t i = 0; i < e->plan->n_steps; i++) {
-        const opf_plan_step *step    = &e->plan->steps[i];
-        const uint64_t       barrier = (uint64_t)2 * i;
-        if (step->check != NULL) {
+        const opf_plan_step *step = &e->plan->steps[i];
+        bool                 goes = thread != 0 || before_step(w, i);
+        if (step->lone) {
+            if (thread == 0 && goes && step->run != NULL)
+                step->run(&w->env, step->args, 0, step->units, scratch);
             if (thread == 0)
-                before_step(w, step, barrier);
+                after_step(e, i, &last);
+            apart = true;
+            continue;
+        }
+        /* Without a barrier before the step, the others may be in it already: they leave behind it. */
+        bool meet = apart || step->check != NULL;
+        if (!goes)
+            atomic_store(&w->stop, meet ? i : i + 1);
+        if (meet)
             opf_pool_barrier(e->pool);
-            if (stops_at(w, barrier))
-                break;
-        }
-        if (step->run != NULL) {
-            size_t begin = step->units * (size_t)thread / (size_t)threads, end = step->units * (size_t)(thread + 1) / (size_t)threads;
-            if (begin < end)
-                step->run(&w->env, step->args, begin, end, scratch);
-        }
-        if (thread == 0 && atomic_load(e->cancelled)) {
-            w->status = OPF_CANCELLED;
-            atomic_store(&w->stop, barrier + 1);
-        }
-        opf_pool_barrier(e->pool);
-        if (stops_at(w, barrier + 1))
+        if (atomic_load(&w->stop) <= i)
             break;
-        if (thread == 0 && e->times != NULL) {
-            double now = now_ms(), ms = now - last;
-            e->times[i] = e->times[i] < 0 || ms < e->times[i] ? ms : e->times[i];
-            last        = now;
-        }
+        size_t begin = step->units * (size_t)thread / (size_t)threads, end = step->units * (size_t)(thread + 1) / (size_t)threads;
+        if (begin < end && goes)
+            step->run(&w->env, step->args, begin, end, scratch);
+        opf_pool_barrier(e->pool);
+        apart = false;
+        if (thread == 0)
+            after_step(e, i, &last);
     }
     restore_float_mode(mode);
 }
 
 opf_status opf_execute(const opf_execution *execution, opf_error *error)
 {
-    walk w = {.execution = execution, .env = {.bases = execution->bases, .kern = execution->kern, .heap = execution->heap}, .error = error};
-    atomic_init(&w.stop, UINT64_MAX);
-    opf_pool_run(execution->pool, run_thread, &w);
+    const opf_plan *plan = execution->plan;
+    walk            w    = {.execution = execution, .env = {.bases = execution->bases, .kern = execution->kern, .heap = execution->heap}, .error = error};
+    atomic_init(&w.stop, UINT32_MAX);
+    if (plan->is_lone)
+        run_thread(&w, 0, 1);
+    else
+        opf_pool_run(execution->pool, run_thread, &w);
     if (w.status != OPF_CANCELLED)
         return w.status;
-    const opf_node *node = opf_graph_node(execution->plan->graph, execution->plan->steps[atomic_load(&w.stop) / 2].node);
+    const opf_node *node = opf_graph_node(plan->graph, plan->steps[w.at].node);
     return opf_fail(error, OPF_CANCELLED, "%s (%s): the run was cancelled", node->name, node->op_type);
 }

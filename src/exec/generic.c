@@ -115,7 +115,7 @@ static void without_axis(opf_info *info, int64_t axis)
 }
 
 /* Infos of a body's inputs in its first round: what the node is given; elements of what a Scan walks; captures. */
-static opf_status enter_body(walker *w, const opf_graph *graph, const opf_node *node, const opf_graph *body, const opf_info *infos, int depth, opf_error *error)
+static opf_status enter_body(walker *w, const opf_node *node, const opf_graph *body, const opf_info *infos, int depth, opf_error *error)
 {
     opf_info       *inner    = OPF_NEW(w->arena, opf_info, body->n_values);
     uint32_t        captures = node->n_inputs - node->n_captures;
@@ -152,7 +152,6 @@ static opf_status enter_body(walker *w, const opf_graph *graph, const opf_node *
             without_axis(info, axes != NULL && axes->type == OPF_ATTR_INTS && s < axes->n ? axes->ints[s] : 0);
         }
     }
-    (void)graph;
     return walk(w, body, inner, depth + 1, error);
 }
 
@@ -195,7 +194,7 @@ static opf_status walk_control(walker *w, const opf_graph *graph, opf_node_id id
 {
     const opf_node *node = opf_graph_node(graph, id);
     for (uint32_t b = 0; b < node->n_bodies; b++)
-        OPF_TRY(enter_body(w, graph, node, node->bodies[b], infos, depth, error));
+        OPF_TRY(enter_body(w, node, node->bodies[b], infos, depth, error));
     for (uint32_t o = 0; o < node->n_outputs; o++)
         if (node->outputs[o] != 0)
             OPF_TRY(make_up(w, opf_graph_value(graph, node->outputs[o]), &infos[node->outputs[o]], error));

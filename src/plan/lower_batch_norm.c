@@ -14,7 +14,7 @@ static opf_status make_factors(opf_planner *planner, const opf_node *node, int32
         c[i] = opf_graph_value(planner->graph, node->inputs[1 + i])->constant;
     float *factors = OPF_NEW(planner->arena, float, 2 * channels);
     OPF_OOM_IF(error, factors == NULL);
-    double epsilon = opf_node_float(node, "epsilon", 1e-5f);
+    double epsilon = (double)opf_node_float(node, "epsilon", 1e-5f);
     for (int64_t i = 0; i < channels; i++) {
         double factor         = opf_const_f64_at(c[0], (size_t)i) / sqrt(opf_const_f64_at(c[3], (size_t)i) + epsilon);
         factors[i]            = (float)factor;

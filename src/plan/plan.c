@@ -358,6 +358,9 @@ static opf_status specialise(opf_plan *plan, const opf_plan_request *request, co
 
 /* ---- making a plan ---- */
 
+/* What one thread does in a few microseconds: less than it takes another one to come, on a machine with other work. */
+enum { LONE_FLOPS = 100000, LONE_BYTES = 65536 };
+
 static opf_status create(opf_plan *plan, const opf_plan_request *request, bool whole, const opf_plan_options *options, opf_error *error)
 {
     opf_arena       *arena   = &plan->arena_;
@@ -389,9 +392,13 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
             OPF_TRY(lower_node(&planner, request->order[k], error));
     OPF_TRY(place_outputs(&planner, crossing, error));
     OPF_TRY(opf_plan_memory(&planner, error));
+    plan->is_lone = true;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
-        plan->flops += plan->steps[i].flops;
-        plan->bytes += plan->steps[i].bytes;
+        opf_plan_step *step = &plan->steps[i];
+        step->lone          = step->run == NULL || step->units <= 1 || (step->flops < LONE_FLOPS && step->bytes < LONE_BYTES);
+        plan->is_lone       = plan->is_lone && step->lone;
+        plan->flops += step->flops;
+        plan->bytes += step->bytes;
     }
     return OPF_OK;
 }

@@ -68,6 +68,7 @@ typedef struct opf_plan_step {
     size_t      units;
     size_t      scratch_bytes;
     double      flops, bytes;
+    bool        lone; /* too little work to share: one thread does it, and no one waits */
     bool        is_copy; /* only moves elements to another layout for its node; counts as a kernel of its own */
     opf_value_id copied; /* is_copy: the value, where it is one of the graph */
 } opf_plan_step;
@@ -86,6 +87,7 @@ typedef struct opf_plan {
     uint32_t         begin, end;    /* nodes in topological order; end < n: the next one cannot be planned yet */
     const opf_node_id *order;
     double           flops, bytes;
+    bool             is_lone; /* all its steps are */
     bool             needs_data; /* some shape depends on data: cannot be planned */
     const char      *why_not;
 } opf_plan;
