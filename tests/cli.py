@@ -405,7 +405,8 @@ def kept_names_neighbour_and_condition(folder):
         entry = kept[node]
         assert (entry["other"], entry["code"]) == (other, code) and word in entry["reason"], entry
     neg_model(folder / "n.onnx")
-    assert {entry["code"] for entry in opfuse_json("explain", folder / "n.onnx", "--only", "conv-bn")["kept"][1:]} == {"DISABLED"}
+    for options in (("--only", "conv-bn"), ("--no-fuse",)):
+        assert {entry["code"] for entry in opfuse_json("explain", folder / "n.onnx", *options)["kept"][1:]} == {"DISABLED"}, options
 
 
 def branch(name, op):

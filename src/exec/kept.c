@@ -258,8 +258,8 @@ static bool explain_step(opf_kept_finder *f, const opf_graph *graph, opf_node_id
 static bool is_off(const opf_kept_finder *f, const opf_node *kernel, opf_kept_entry *entry)
 {
     const opf_miss *miss = find_disabled(f->model, kernel->name);
-    if (f->model->fused == f->model->simplified)
-        set(entry, OPF_MISS_DISABLED, "fusion is switched off");
+    if (f->options.stop_after == 0)
+        set(entry, OPF_MISS_DISABLED, "fusion is off");
     else if (miss != NULL)
         set(entry, miss->code, miss->reason);
     else
@@ -306,14 +306,14 @@ static void explain_normalisation(opf_kept_finder *f, const opf_graph *graph, op
     source          s      = main_source(graph, node, runs);
     const opf_node *kernel = opf_graph_node(graph, s.kernel);
     name_other(entry, graph, &s);
+    if (s.kernel != 0 && (is_off(f, node, entry) || is_off(f, kernel, entry)))
+        return;
     if (node->op == &opf_op_BatchNormalization && s.kernel != 0 && (kernel->op->traits & OPF_CONTRACTION) != 0)
         set(entry, OPF_MISS_OP, OPF_REASON("it normalises along axis 1, which is not that of the outputs of %s, or other steps stand between them", describe(f, graph, &s)));
     else if (node->op == &opf_op_BatchNormalization)
         set(entry, OPF_MISS_OP, OPF_REASON("its operand is %s: there are no weights to fold it into", describe(f, graph, &s)));
     else if (s.kernel == 0)
         set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("its operand is %s: no kernel stands before it", describe(f, graph, &s)));
-    else if (is_off(f, kernel, entry))
-        return;
     else if ((kernel->op->traits & OPF_CONTRACTION) != 0)
         set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("it needs whole rows before it can write, %s stores pieces of them", describe(f, graph, &s)));
     else

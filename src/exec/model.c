@@ -148,7 +148,7 @@ static opf_status build(opf_model *model, const void *data, size_t bytes, bool m
     OPF_TRY(read_rules(model, options, error));
     OPF_TRY(copy_names(model, options->only, options->n_only, &model->fuse_options.only, &model->fuse_options.n_only, error));
     OPF_TRY(copy_names(model, options->skip, options->n_skip, &model->fuse_options.skip, &model->fuse_options.n_skip, error));
-    model->fuse_options.stop_after = -1;
+    model->fuse_options.stop_after = options->no_fuse ? 0 : -1;
     model->report                  = (opf_fuse_report){.arena = &model->arena};
     if (!options->no_fuse)
         OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
