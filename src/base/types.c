@@ -134,7 +134,7 @@ static uint16_t load_u16(const void *data, size_t i)
 static unsigned load_bits(size_t bits, const void *data, size_t i)
 {
     const size_t each = 8 / bits;
-    return ((const unsigned char *)data)[i / each] >> i % each * bits & ((1u << bits) - 1);
+    return (unsigned)((const unsigned char *)data)[i / each] >> i % each * bits & ((1u << bits) - 1);
 }
 
 static void store_bits(size_t bits, void *data, size_t i, unsigned element)

@@ -56,8 +56,10 @@ static opf_status set_info(scope *s, opf_value_id id, const wire_value *from)
                 from->name, (int)from->type);
     OPF_FAIL_IF(error, from->type == 0 && s->outer == NULL, OPF_INVALID_MODEL, "input %s has no type", from->name);
     opf_info info = {.type = (opf_type)from->type, .rank = -1, .n_values = -1};
-    /* The shapes of a body's inputs are claims, and may change from one iteration to the next. */
-    if (from->has_shape && s->outer == NULL) {
+    /* The shapes of a body's inputs are claims, and may change from one iteration to the next; but a Loop's counter may be
+       declared as a vector of one element. */
+    bool one = from->dims.n == 1 && from->dims.list[0].has_value && from->dims.list[0].value == 1;
+    if (from->has_shape && (s->outer == NULL || one)) {
         const opf_limits *limits = b->tensors.options->limits;
         OPF_FAIL_IF(error, from->dims.n > limits->rank || from->dims.n > OPF_MAX_RANK, OPF_LIMIT,
                     "input %s has rank %u, at most %lld is allowed (limit rank)", from->name, from->dims.n, (long long)limits->rank);
@@ -389,7 +391,6 @@ static opf_status build_graph(scope *s)
     opf_arena   *arena  = b->tensors.arena;
     int64_t      depth  = b->tensors.options->limits->depth;
     OPF_FAIL_IF(b->error, s->depth > depth, OPF_LIMIT, "%s: bodies nest deeper than %lld (limit depth)", s->prefix, (long long)depth);
-    OPF_FAIL_IF(b->error, s->wire->has_sparse, OPF_UNSUPPORTED, "graph %s: sparse initializers are not supported", s->wire->name);
     s->graph = opf_graph_create(arena, b->dims, b->tensors.consts, s->wire->name);
     OPF_OOM_IF(b->error, s->graph == NULL);
     opf_map_init(&s->captured, arena);

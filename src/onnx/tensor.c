@@ -169,14 +169,14 @@ static opf_status find_data(opf_tensor_reader *reader, const wire_tensor *t, opf
 
 /* ---- entries ---- */
 
-static opf_status check_dims(const wire_tensor *t, opf_type type, const opf_limits *limits, size_t *count, size_t *bytes, opf_error *error)
+static opf_status check_dims(const wire_ints *dims, opf_type type, const opf_limits *limits, size_t *count, size_t *bytes, opf_error *error)
 {
-    OPF_FAIL_IF(error, t->dims.n > limits->rank || t->dims.n > OPF_MAX_RANK, OPF_LIMIT, "rank %u, at most %lld is allowed (limit rank)",
-                t->dims.n, (long long)limits->rank);
+    OPF_FAIL_IF(error, dims->n > limits->rank || dims->n > OPF_MAX_RANK, OPF_LIMIT, "rank %u, at most %lld is allowed (limit rank)",
+                dims->n, (long long)limits->rank);
     size_t product = 1; /* of the dims that are not 0: those must not be absurd either */
     bool   empty   = false;
-    for (uint32_t i = 0; i < t->dims.n; i++) {
-        int64_t d = t->dims.list[i];
+    for (uint32_t i = 0; i < dims->n; i++) {
+        int64_t d = dims->list[i];
         OPF_FAIL_IF(error, d < 0, OPF_INVALID_MODEL, "dimension %u is %lld", i, (long long)d);
         empty = empty || d == 0;
         OPF_FAIL_IF(error, d != 0 && !opf_mul_size(product, (size_t)d, &product), OPF_LIMIT,
@@ -190,7 +190,7 @@ static opf_status check_dims(const wire_tensor *t, opf_type type, const opf_limi
     return OPF_OK;
 }
 
-opf_status opf_tensor_constant(opf_tensor_reader *reader, const wire_tensor *t, const opf_const **constant, opf_error *error)
+static opf_status dense_constant(opf_tensor_reader *reader, const wire_tensor *t, const opf_const **constant, opf_error *error)
 {
     OPF_FAIL_IF(error, t->type == OPF_STRING || t->has_strings, OPF_UNSUPPORTED, "string tensors are not supported");
     OPF_FAIL_IF(error, t->type == 0, OPF_INVALID_MODEL, "the tensor has no type");
@@ -198,7 +198,7 @@ opf_status opf_tensor_constant(opf_tensor_reader *reader, const wire_tensor *t, 
     OPF_FAIL_IF(error, t->has_segment, OPF_UNSUPPORTED, "tensors in segments are not supported");
     opf_type type = (opf_type)t->type;
     size_t   count = 0, bytes = 0;
-    OPF_TRY(check_dims(t, type, reader->options->limits, &count, &bytes, error));
+    OPF_TRY(check_dims(&t->dims, type, reader->options->limits, &count, &bytes, error));
     const void *data   = NULL;
     bool        mapped = false;
     OPF_TRY(find_data(reader, t, type, count, bytes, &data, &mapped, error));
@@ -207,6 +207,59 @@ opf_status opf_tensor_constant(opf_tensor_reader *reader, const wire_tensor *t, 
                           : opf_const_bytes(reader->consts, type, rank, t->dims.list, data, bytes);
     OPF_OOM_IF(error, *constant == NULL);
     return OPF_OK;
+}
+
+/* Row-major place of the value number i, checked. */
+static opf_status sparse_place(const wire_sparse *s, const opf_const *indices, size_t count, size_t i, size_t *place, opf_error *error)
+{
+    uint32_t rank = s->dims.n;
+    if (indices->rank == 1) {
+        int64_t index = opf_const_i64_at(indices, i);
+        OPF_FAIL_IF(error, index < 0 || (uint64_t)index >= count, OPF_INVALID_MODEL, "sparse index %lld is outside [0, %zu)", (long long)index, count);
+        *place = (size_t)index;
+        return OPF_OK;
+    }
+    *place = 0;
+    for (uint32_t k = 0; k < rank; k++) {
+        int64_t index = opf_const_i64_at(indices, i * rank + k);
+        OPF_FAIL_IF(error, index < 0 || index >= s->dims.list[k], OPF_INVALID_MODEL, "sparse index %lld is outside [0, %lld)", (long long)index,
+                    (long long)s->dims.list[k]);
+        *place = *place * (size_t)s->dims.list[k] + (size_t)index;
+    }
+    return OPF_OK;
+}
+
+/* A sparse tensor is made dense when it is read: kernels know no other. */
+static opf_status sparse_constant(opf_tensor_reader *reader, const wire_sparse *s, const opf_const **constant, opf_error *error)
+{
+    const opf_const *values, *indices;
+    size_t           count, bytes;
+    OPF_FAIL_IF(error, s->values == NULL || s->indices == NULL, OPF_INVALID_MODEL, "a sparse tensor without values or indices");
+    OPF_TRY(dense_constant(reader, s->values, &values, error));
+    OPF_TRY(dense_constant(reader, s->indices, &indices, error));
+    OPF_TRY(check_dims(&s->dims, values->type, reader->options->limits, &count, &bytes, error));
+    bool fits = values->rank == 1 && indices->type == OPF_INT64 &&
+                ((indices->rank == 1 && indices->count == values->count) ||
+                 (indices->rank == 2 && indices->dims[0] == values->dims[0] && indices->dims[1] == (int64_t)s->dims.n));
+    size_t size = opf_type_size(values->type);
+    OPF_FAIL_IF(error, !fits || size == 0, OPF_INVALID_MODEL, "values and indices of a sparse tensor do not fit its shape");
+    OPF_FAIL_IF(error, bytes > values->bytes && bytes - values->bytes > (uint64_t)reader->options->limits->folding, OPF_LIMIT,
+                "made dense, the sparse tensor grows by more than %lld bytes (limit folding)", (long long)reader->options->limits->folding);
+    char *data = opf_arena_alloc(reader->arena, bytes);
+    OPF_OOM_IF(error, data == NULL);
+    for (size_t i = 0; i < values->count; i++) {
+        size_t place;
+        OPF_TRY(sparse_place(s, indices, count, i, &place, error));
+        memcpy(data + place * size, (const char *)values->data + i * size, size);
+    }
+    *constant = opf_const_bytes(reader->consts, values->type, (int32_t)s->dims.n, s->dims.list, data, bytes);
+    OPF_OOM_IF(error, *constant == NULL);
+    return OPF_OK;
+}
+
+opf_status opf_tensor_constant(opf_tensor_reader *reader, const wire_tensor *t, const opf_const **constant, opf_error *error)
+{
+    return t->sparse != NULL ? sparse_constant(reader, t->sparse, constant, error) : dense_constant(reader, t, constant, error);
 }
 
 opf_status opf_onnx_parse_tensor(const void *bytes, size_t size, opf_arena *arena, opf_const_pool *consts, const opf_const **tensor,

@@ -268,6 +268,25 @@ static bool on_initializer(pb_istream_t *stream, const pb_field_t *field, void *
     return read_tensor(r, stream, &t) && WIRE_PUSH(r, &g->initializers, t);
 }
 
+/* An initializer like any other, whose values stand apart. */
+static bool on_sparse_initializer(pb_istream_t *stream, const pb_field_t *field, void **arg)
+{
+    (void)field;
+    reader      *r = READER(arg);
+    wire_graph  *g = TARGET(arg);
+    wire_sparse *s = OPF_NEW(r->arena, wire_sparse, 1);
+    if (s == NULL)
+        return out_of_memory(r);
+    onnx_SparseTensorProto m = {.values = BIND(on_tensor, &s->values), .indices = BIND(on_tensor, &s->indices), .dims = BIND(on_ints, &s->dims)};
+    if (!pb_decode(stream, onnx_SparseTensorProto_fields, &m))
+        return false;
+    wire_tensor t = {.name = ""};
+    if (s->values != NULL)
+        t = *s->values;
+    t.sparse = s;
+    return WIRE_PUSH(r, &g->initializers, t);
+}
+
 static bool on_dim(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
@@ -442,7 +461,7 @@ static bool on_graph(pb_istream_t *stream, const pb_field_t *field, void **arg)
                   .initializer        = BIND(on_initializer, g),
                   .input              = BIND(on_input, g),
                   .output             = BIND(on_output, g),
-                  .sparse_initializer = BIND(on_presence, &g->has_sparse),
+                  .sparse_initializer = BIND(on_sparse_initializer, g),
     };
     bool ok = pb_decode(stream, onnx_GraphProto_fields, &m);
     r->depth--;

@@ -51,7 +51,14 @@ typedef struct wire_tensor {
     wire_doubles doubles;
     wire_ints    int32s, int64s, uint64s;
     WIRE_LIST(wire_entry) external;
+    const struct wire_sparse *sparse; /* NULL: dense. Else this holds the values that are not zero */
 } wire_tensor;
+
+/* Where the values of a sparse tensor stand: indices [n], row-major, or [n, rank]. */
+typedef struct wire_sparse {
+    const wire_tensor *values, *indices; /* NULL: missing */
+    wire_ints          dims;
+} wire_sparse;
 
 typedef struct wire_dim {
     bool        has_value;
@@ -109,7 +116,6 @@ struct wire_graph {
     WIRE_LIST(wire_tensor) initializers;
     WIRE_LIST(wire_value) inputs;
     WIRE_LIST(wire_value) outputs;
-    bool has_sparse;
 };
 
 typedef struct wire_function {

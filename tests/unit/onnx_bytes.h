@@ -162,6 +162,16 @@ static void add_opset(msg *m, unsigned field, const char *domain, int64_t versio
     put_msg(m, field, &opset);
 }
 
+/* A vector of `size` elements, three of which are not zero. */
+static void add_sparse(msg *graph, const char *name, int64_t size, const int64_t places[3])
+{
+    msg m = {0}, values = tensor_of(name, OPF_FLOAT, 3, three, sizeof three), indices = tensor_of("", OPF_INT64, 3, places, 3 * sizeof *places);
+    put_msg(&m, 1, &values);
+    put_msg(&m, 2, &indices);
+    put_int(&m, 3, size);
+    put_msg(graph, 15, &m);
+}
+
 static msg model_of(const msg *graph, int64_t ir, int64_t opset)
 {
     msg m = {0};

@@ -83,7 +83,15 @@ static void test_bad_structure(void **state)
     g = small_graph();
     put_text(&g, 15, "");
     model = model_of(&g, 8, 17);
-    load_bad(f, &model, OPF_UNSUPPORTED, "sparse");
+    load_bad(f, &model, OPF_INVALID_MODEL, "an initializer has no name");
+    g = small_graph();
+    add_sparse(&g, "v", 6, (const int64_t[]){0, 2, 6});
+    model = model_of(&g, 8, 17);
+    load_bad(f, &model, OPF_INVALID_MODEL, "initializer v: sparse index 6 is outside [0, 6)");
+    g = small_graph();
+    add_sparse(&g, "v", (int64_t)1 << 30, (const int64_t[]){0, 2, 5});
+    model = model_of(&g, 8, 17);
+    load_bad(f, &model, OPF_LIMIT, "limit folding");
 }
 
 static void refuse_tensor(fixture *f, const msg *tensor, opf_status status, const char *says)

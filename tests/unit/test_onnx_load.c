@@ -57,6 +57,20 @@ static void test_forms(void **state)
     assert_true(value_named(graph, "x")->is_input);
 }
 
+static void test_sparse(void **state)
+{
+    fixture *f = *state;
+    msg      g = small_graph();
+    add_sparse(&g, "v", 6, (const int64_t[]){0, 2, 5});
+    add_output(&g, "v");
+    msg              model    = model_of(&g, 8, 17);
+    const opf_const *v        = value_named(load_good(f, &model), "v")->constant;
+    const double     wanted[] = {1, 0, 2, 0, 0, 3};
+    assert_int_equal(v->count, 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_true(opf_const_f64_at(v, i) == wanted[i]);
+}
+
 static void add_constant_node(msg *graph, const char *output, const msg *attr)
 {
     msg m = node_of("Constant", "", "", output);
@@ -345,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_small_model),
         TEST(test_forms),
+        TEST(test_sparse),
         TEST(test_constant_nodes),
         TEST(test_inputs_with_initializers),
         TEST(test_typed_fields),
