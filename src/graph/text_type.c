@@ -163,7 +163,7 @@ bool opf_text_is_raw(opf_type type)
 int64_t opf_text_raw_get(opf_type type, const void *data, size_t i)
 {
     size_t   bits = opf_type_bits(type), bit = i * bits;
-    unsigned raw = ((const unsigned char *)data)[bit / 8] >> bit % 8 & ((1u << bits) - 1);
+    unsigned raw = (unsigned)((const unsigned char *)data)[bit / 8] >> bit % 8 & ((1u << bits) - 1);
     bool     is_negative = (type == OPF_INT4 || type == OPF_INT2) && (raw >> (bits - 1)) != 0;
     return is_negative ? (int64_t)raw - (1 << bits) : (int64_t)raw;
 }

@@ -8,7 +8,7 @@
 static void move_bits(size_t bits, unsigned char *dst, int64_t to, const unsigned char *src, int64_t from)
 {
     size_t   from_bit = (size_t)from * bits, to_bit = (size_t)to * bits;
-    unsigned mask = (1u << bits) - 1, element = src[from_bit / 8] >> from_bit % 8 & mask;
+    unsigned mask = (1u << bits) - 1, element = (unsigned)src[from_bit / 8] >> from_bit % 8 & mask;
     unsigned kept = dst[to_bit / 8] & ~(mask << to_bit % 8);
     dst[to_bit / 8] = (unsigned char)(kept | element << to_bit % 8);
 }
