@@ -11,7 +11,7 @@ packages='gcc libc6-dev make cmake nanopb libnanopb-dev libjansson-dev zlib1g-de
 case "${1:-}" in
 build) ;;
 bench) packages="$packages python3 python3-venv" ;;
-test) packages="$packages python3 python3-venv libcmocka-dev graphviz" ;;
+test) packages="$packages python3 python3-venv libcmocka-dev graphviz zstd" ;;
 *)
     echo 'usage: setup.sh build|bench|test' >&2
     exit 2
