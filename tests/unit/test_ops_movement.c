@@ -8,6 +8,8 @@
 #include "ops/infer.h"
 #include "ops/movement.h"
 
+#include "odd_views.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,39 +59,6 @@ static void unload(fixture *f)
 
 /* ---- tensors on odd strides ---- */
 
-enum { DENSE, COLUMNS, BACKWARDS, LAYOUTS };
-
-/* A tensor for these dims in a buffer of its own: row-major, column-major, or with every axis backwards and gaps. */
-static opf_view make_view(fixture *f, opf_type type, int32_t rank, const int64_t *dims, int layout)
-{
-    opf_view view   = {.type = type, .rank = rank};
-    int64_t  stride = 1, start = 0;
-    memcpy(view.dims, dims, (size_t)rank * sizeof *dims);
-    if (opf_types_have(OPF_TYPES_SUBBYTE, type))
-        layout = DENSE;
-    for (int32_t k = 0; k < rank; k++) {
-        int32_t i       = layout == COLUMNS ? k : rank - 1 - k;
-        view.strides[i] = layout == BACKWARDS ? -stride : stride;
-        start += layout == BACKWARDS && dims[i] > 0 ? stride * (dims[i] - 1) : 0;
-        stride *= layout == BACKWARDS ? dims[i] + 1 : dims[i];
-    }
-    size_t size  = opf_type_size(type) == 0 ? 1 : opf_type_size(type);
-    char  *bytes = opf_arena_alloc(&f->arena, ((size_t)stride + 1) * size);
-    memset(bytes, 0xa5, ((size_t)stride + 1) * size);
-    view.data = bytes + (size_t)start * size;
-    return view;
-}
-
-static opf_view view_of_constant(fixture *f, const opf_const *constant, int layout)
-{
-    opf_view dense = make_view(f, constant->type, constant->rank, constant->dims, DENSE), view;
-    opf_const_write(constant, dense.data);
-    view = make_view(f, constant->type, constant->rank, constant->dims, layout);
-    opf_move_grid(opf_type_bits(view.type), (opf_grid){view.data, 0, view.strides},
-                  (opf_grid){dense.data, 0, dense.strides}, view.rank, view.dims);
-    return view;
-}
-
 static opf_status run_node(fixture *f, opf_node_id id, opf_view *views, int layout)
 {
     const opf_node *node = opf_graph_node(f->graph, id);
@@ -103,7 +72,7 @@ static opf_status run_node(fixture *f, opf_node_id id, opf_view *views, int layo
         assert_true(opf_info_count(info, &count));
         for (int32_t i = 0; i < info->rank; i++)
             dims[i] = info->dims[i].n;
-        out[o] = make_view(f, info->type, info->rank, dims, layout);
+        out[o] = make_view(&f->arena, info->type, info->rank, dims, layout);
     }
     opf_call call = {.node = node,
                      .attrs = node->attrs,
@@ -121,10 +90,10 @@ static opf_status run_node(fixture *f, opf_node_id id, opf_view *views, int layo
 
 static void compare(fixture *f, const char *name, const opf_view *view, const opf_info *info, const opf_const *want)
 {
-    opf_view expected = view_of_constant(f, want, DENSE), found;
+    opf_view expected = view_of_constant(&f->arena, want, DENSE), found;
     if (view->type != want->type || view->rank != want->rank || memcmp(view->dims, want->dims, (size_t)want->rank * sizeof *want->dims) != 0)
         fail_msg("%s: %s, must be of another type or shape", name, opf_info_string(info, f->dims, &f->arena));
-    found = make_view(f, want->type, want->rank, want->dims, DENSE);
+    found = make_view(&f->arena, want->type, want->rank, want->dims, DENSE);
     memset(found.data, 0, opf_const_size(want));
     opf_move_in_order(&found, view);
     if (memcmp(found.data, expected.data, opf_const_size(want)) != 0) {
@@ -151,7 +120,7 @@ static void check(const char *text)
         opf_view *views = OPF_NEW(&f.arena, opf_view, f.graph->n_values);
         for (opf_value_id id = 1; id < f.graph->n_values; id++)
             if (opf_graph_value(f.graph, id)->constant != NULL)
-                views[id] = view_of_constant(&f, opf_graph_value(f.graph, id)->constant, layout / LAYOUTS);
+                views[id] = view_of_constant(&f.arena, opf_graph_value(f.graph, id)->constant, layout / LAYOUTS);
         for (opf_node_id id = 1; id < f.graph->n_nodes; id++)
             if (run_node(&f, id, views, layout % LAYOUTS) != OPF_OK)
                 fail_msg("%s\n%s", f.error.message, text);
@@ -178,7 +147,7 @@ static void check_fails(const char *text, opf_status status, const char *message
         opf_view *views = OPF_NEW(&f.arena, opf_view, f.graph->n_values);
         for (opf_value_id id = 1; id < f.graph->n_values; id++)
             if (opf_graph_value(f.graph, id)->constant != NULL)
-                views[id] = view_of_constant(&f, opf_graph_value(f.graph, id)->constant, DENSE);
+                views[id] = view_of_constant(&f.arena, opf_graph_value(f.graph, id)->constant, DENSE);
         for (opf_node_id id = 1; id < f.graph->n_nodes && found == OPF_OK; id++)
             found = run_node(&f, id, views, DENSE);
     }

@@ -8,6 +8,8 @@
 #include "ops/infer.h"
 #include "ops/movement.h"
 
+#include "odd_views.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,40 +46,6 @@ static void unload(fixture *f)
 {
     opf_arena_fini(&f->arena);
     assert_int_equal(f->heap.used, 0);
-}
-
-enum { DENSE, COLUMNS, BACKWARDS, LAYOUTS };
-
-/* A tensor in a buffer of its own: row-major, column-major, or with every axis backwards and gaps. */
-static opf_view make_view(fixture *f, opf_type type, int32_t rank, const int64_t *dims, int layout)
-{
-    opf_view view   = {.type = type, .rank = rank};
-    int64_t  stride = 1, start = 0;
-    if (rank != 0)
-        memcpy(view.dims, dims, (size_t)rank * sizeof *dims);
-    if (opf_types_have(OPF_TYPES_SUBBYTE, type))
-        layout = DENSE;
-    for (int32_t k = 0; k < rank; k++) {
-        int32_t i       = layout == COLUMNS ? k : rank - 1 - k;
-        view.strides[i] = layout == BACKWARDS ? -stride : stride;
-        start += layout == BACKWARDS && dims[i] > 0 ? stride * (dims[i] - 1) : 0;
-        stride *= layout == BACKWARDS ? dims[i] + 1 : dims[i];
-    }
-    size_t size  = opf_type_size(type) == 0 ? 1 : opf_type_size(type);
-    char  *bytes = opf_arena_alloc(&f->arena, ((size_t)stride + 1) * size);
-    memset(bytes, 0xa5, ((size_t)stride + 1) * size);
-    view.data = bytes + (size_t)start * size;
-    return view;
-}
-
-static opf_view view_of_constant(fixture *f, const opf_const *constant, int layout)
-{
-    opf_view dense = make_view(f, constant->type, constant->rank, constant->dims, DENSE), view;
-    opf_const_write(constant, dense.data);
-    view = make_view(f, constant->type, constant->rank, constant->dims, layout);
-    opf_move_grid(opf_type_bits(view.type), (opf_grid){view.data, 0, view.strides},
-                  (opf_grid){dense.data, 0, dense.strides}, view.rank, view.dims);
-    return view;
 }
 
 /* What inference knows must be what resolve finds. */
@@ -122,7 +90,7 @@ static opf_status run_node(fixture *f, opf_node_id id, int layout)
         assert_true(opf_info_count(&infos[o], &count));
         for (int32_t i = 0; i < infos[o].rank; i++)
             dims[i] = infos[o].dims[i].n;
-        out[o] = make_view(f, infos[o].type, infos[o].rank, dims, layout);
+        out[o] = make_view(&f->arena, infos[o].type, infos[o].rank, dims, layout);
     }
     opf_status status = node->op->reference(&call, &f->error);
     for (uint32_t o = 0; o < node->n_outputs; o++)
@@ -136,7 +104,7 @@ static opf_status run_all(fixture *f, int in_layout, int out_layout)
     f->views          = OPF_NEW(&f->arena, opf_view, f->graph->n_values);
     for (opf_value_id id = 1; id < f->graph->n_values; id++)
         if (opf_graph_value(f->graph, id)->constant != NULL)
-            f->views[id] = view_of_constant(f, opf_graph_value(f->graph, id)->constant, in_layout);
+            f->views[id] = view_of_constant(&f->arena, opf_graph_value(f->graph, id)->constant, in_layout);
     for (opf_node_id id = 1; id < f->graph->n_nodes && status == OPF_OK; id++)
         status = run_node(f, id, out_layout);
     return status;
@@ -144,7 +112,7 @@ static opf_status run_all(fixture *f, int in_layout, int out_layout)
 
 static void compare(fixture *f, const opf_value *value, const opf_view *view, const opf_const *want, const char *text)
 {
-    opf_view expected = view_of_constant(f, want, DENSE), found = make_view(f, want->type, want->rank, want->dims, DENSE);
+    opf_view expected = view_of_constant(&f->arena, want, DENSE), found = make_view(&f->arena, want->type, want->rank, want->dims, DENSE);
     if (view->type != want->type || view->rank != want->rank ||
         (want->rank != 0 && memcmp(view->dims, want->dims, (size_t)want->rank * sizeof *want->dims) != 0))
         fail_msg("%s is of another type or shape\n%s", value->name, text);
