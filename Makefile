@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
-MODELS ?= examples/digits/residual.onnx examples/digits/transformer.onnx
+# What make bench measures: models (the zoo if none is named), further options of bench/compare.py, where the results go.
+MODELS ?=
+BENCH  ?= --dim S=128
+OUT    ?= build/bench
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help build demo test test-long bench install clean format
+.PHONY: help build demo test test-long bench tune install clean format
 
 help:
 	@echo 'make build      build build/release/opfuse, the tool, and the library'
 	@echo 'make demo       two small models: digits recognised, what fused, what it gained (under 2 minutes)'
 	@echo 'make test       every test suite; ends with N passed, N failed, N skipped (under 15 minutes)'
 	@echo 'make test-long  the same and longer runs: every CPU level, thread sanitizer, clang'
-	@echo 'make bench      side by side with ONNX Runtime: make bench MODELS="a.onnx b.onnx"'
+	@echo 'make bench      side by side with other runtimes: make bench [MODELS="a.onnx b.onnx"] [BENCH="--threads 1,2"] [OUT=DIR]'
+	@echo 'make tune       measures the constants of src/plan/cost_table.h: make tune [TUNE=--write]'
 	@echo 'make install    into PREFIX (now $(PREFIX))'
 	@echo 'make format     clang-format over the sources'
 	@echo 'make clean      remove build/'
@@ -35,7 +39,13 @@ test-long:
 
 bench: build
 	@scripts/setup.sh bench
-	@build/venv/bin/python bench/compare.py $(MODELS)
+	@[ -n "$(MODELS)" ] || scripts/export_zoo.sh || { echo 'bench: then name models: make bench MODELS="a.onnx b.onnx"' >&2; exit 1; }
+	@build/venv-bench/bin/python bench/compare.py $(BENCH) --out $(OUT) \
+	    $(or $(MODELS),$$(ls build/zoo/*.onnx | grep -v '\.raw\.onnx$$'))
+
+tune:
+	@scripts/setup.sh test
+	@build/venv/bin/python bench/tune.py $(TUNE)
 
 install: build
 	@cmake --install build/release --prefix $(PREFIX)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_kernels [MILLISECONDS]: the speed of each kernel at each level of this machine, best of many short samples that
- * alternate with a probe of fused multiply-adds at the same level. Products print their share of the probe, and one that
- * stays below the share it owes is named at the end (exit code 1); other kernels print nanoseconds a call and cycles of
- * the probe an element (a core does two vectors of the level a cycle).
+ * alternate with a probe. Products print their share of fused multiply-adds at the same level, and one that stays below
+ * the share it owes is named at the end (exit code 1). Other kernels print nanoseconds a call, cycles of that probe an
+ * element (a core does two vectors of the level a cycle), and their share of memcpy's bandwidth on as many bytes, in cache
+ * and, for those that stream, out of it.
  */
 #include "cpu/cpu.h"
 #include "kernels/kern.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,10 +91,19 @@ static double probe_gflops(level_info info)
 typedef struct result {
     double ns;    /* a call, at best */
     double probe; /* GFLOP/s of the probe, at best */
+    double copy;  /* ns that memcpy takes to read and write as many bytes, at best */
 } result;
 typedef void (*work_fn)(void *work);
 
-static result measure(level_info info, work_fn run, void *work)
+static void *volatile copy_src, *volatile copy_dst; /* half the bytes of every case fit */
+
+static void copy_bytes(size_t bytes)
+{
+    memcpy(copy_dst, copy_src, bytes / 2);
+}
+
+/* bytes: what a call reads and writes; 0: no bandwidth is wanted. */
+static result measure(level_info info, work_fn run, void *work, size_t bytes)
 {
     size_t calls = 1;
     for (;; calls *= 2) { /* a sample lasts about 100 us */
@@ -102,14 +113,18 @@ static result measure(level_info info, work_fn run, void *work)
         if (seconds() - start > 5e-5)
             break;
     }
-    result       best = {INFINITY, 0};
+    result       best = {INFINITY, 0, INFINITY};
     const double stop = seconds() + sample_seconds;
     do {
         best.probe         = fmax(best.probe, probe_gflops(info));
         const double start = seconds();
         for (size_t i = 0; i < calls; i++)
             run(work);
-        best.ns = fmin(best.ns, 1e9 * (seconds() - start) / (double)calls);
+        const double middle = seconds();
+        best.ns             = fmin(best.ns, 1e9 * (middle - start) / (double)calls);
+        for (size_t i = 0; i < calls && bytes != 0; i++)
+            copy_bytes(bytes);
+        best.copy = fmin(best.copy, 1e9 * (seconds() - middle) / (double)calls);
     } while (seconds() < stop);
     return best;
 }
@@ -156,7 +171,7 @@ static int bench_products(const opf_kern *kern, level_info info)
     int slow = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         product      p     = {kern, cases[i].m, cases[i].n, cases[i].k, cases[i].rows};
-        const result best  = measure(info, run_product, &p);
+        const result best  = measure(info, run_product, &p, 0);
         const double rate  = 2 * (double)(p.m * p.n * p.k) / best.ns;
         const int    below = info.lanes > 4 && rate < cases[i].owed * best.probe;
         printf("  %-16s %4zu x %4zu x %4zu %8.1f GFLOP/s %5.1f %% of %.0f%s\n", kern->gemm_name, p.m, p.n, p.k, rate,
@@ -261,54 +276,130 @@ static void run_program(void *work)
     opf_program_run(o->kern, &program, operands, NULL, buffer_a, (ptrdiff_t)o->n, buffer_c, (ptrdiff_t)o->n, 12, o->n, scratch);
 }
 
-static void print_other(const char *name, const opf_kern *kern, level_info info, size_t n, double elements, opf_ew ew, work_fn run)
+/* floats: what a call reads and writes. */
+static void print_other(const char *name, const opf_kern *kern, level_info info, size_t n, double elements, double floats, opf_ew ew,
+                        work_fn run)
 {
-    other        o    = {kern, n, ew};
-    const result best = measure(info, run, &o);
-    const double ghz  = best.probe / (4 * info.lanes);
-    printf("  %-16s n %5zu %9.1f ns %7.3f cycles an element\n", name, n, best.ns, best.ns * ghz / elements);
+    other        o     = {kern, n, ew};
+    const size_t bytes = (size_t)floats * sizeof(float);
+    const result best  = measure(info, run, &o, bytes);
+    const double ghz   = best.probe / (4 * info.lanes);
+    printf("  %-16s n %8zu %11.1f ns %7.3f cycles an element %7.1f GB/s %5.1f %% of memcpy\n", name, n, best.ns,
+           best.ns * ghz / elements, (double)bytes / best.ns, 100 * best.copy / best.ns);
+}
+
+static bool reads_two(opf_ew ew)
+{
+    return (ew >= OPF_EW_ADD && ew <= OPF_EW_POW) || ew == OPF_EW_PRELU;
 }
 
 static void bench_others(const opf_kern *kern, level_info info)
 {
-#define X(name) print_other(#name, kern, info, 1024, 1024, OPF_EW_##name, run_ew);
+#define X(name) print_other(#name, kern, info, 1024, 1024, 1024 * (reads_two(OPF_EW_##name) ? 3 : 2), OPF_EW_##name, run_ew);
     OPF_EW_MAP(X)
 #undef X
     static const struct {
         const char *name;
         work_fn     run;
-        size_t      n, factor;
+        size_t      n, factor; /* elements are n * factor */
+        double      floats;    /* read and written, in n */
     } cases[] = {
-        {"layer_norm", run_layer_norm, 768, 1},   {"rms_norm", run_rms_norm, 768, 1},
-        {"softmax", run_softmax, 128, 1},         {"softmax", run_softmax, 1024, 1},
-        {"log_softmax", run_log_softmax, 1024, 1}, {"reduce_sum", run_reduce_sum, 768, 1},
-        {"reduce_max", run_reduce_max, 768, 1},   {"depthwise 3x3", run_depthwise, 144, LINE * WINDOW},
-        {"depthwise 3x3", run_depthwise, 384, LINE * WINDOW}, {"pool_max 3x3", run_pool_max, 64, WINDOW},
-        {"pixel_sum 7x7", run_pixel_sum, 512, 49}, {"transpose", run_transpose, 64, 64},
-        {"transpose", run_transpose, 512, 512},   {"program 12 rows", run_program, 32, 12},
-        {"program 12 rows", run_program, 768, 12},
+        {"layer_norm", run_layer_norm, 768, 1, 4},
+        {"rms_norm", run_rms_norm, 768, 1, 3},
+        {"softmax", run_softmax, 128, 1, 2},
+        {"softmax", run_softmax, 1024, 1, 2},
+        {"log_softmax", run_log_softmax, 1024, 1, 2},
+        {"reduce_sum", run_reduce_sum, 768, 1, 1},
+        {"reduce_max", run_reduce_max, 768, 1, 1},
+        {"depthwise 3x3", run_depthwise, 144, LINE * WINDOW, 4 * LINE + WINDOW},
+        {"depthwise 3x3", run_depthwise, 384, LINE * WINDOW, 4 * LINE + WINDOW},
+        {"pool_max 3x3", run_pool_max, 64, WINDOW, WINDOW + 1},
+        {"pixel_sum 7x7", run_pixel_sum, 512, 49, 50},
+        {"transpose", run_transpose, 64, 64, 2 * 64},
+        {"transpose", run_transpose, 512, 512, 2 * 512},
+        {"program 12 rows", run_program, 32, 12, 3 * 12 + 1},
+        {"program 12 rows", run_program, 768, 12, 3 * 12 + 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        print_other(cases[i].name, kern, info, cases[i].n, (double)(cases[i].n * cases[i].factor), OPF_EW_COPY, cases[i].run);
+        print_other(cases[i].name, kern, info, cases[i].n, (double)(cases[i].n * cases[i].factor), (double)cases[i].n * cases[i].floats,
+                    OPF_EW_COPY, cases[i].run);
+}
+
+/* ---- out of cache ---- */
+
+enum { LARGE = 1 << 24, ROW = 768 }; /* floats; three of them are far more than any cache */
+static float *large_a, *large_b, *large_c;
+
+static void run_large_ew(void *work)
+{
+    const other *o = work;
+    o->kern->ew[o->ew](large_c, large_a, large_b, o->n, params);
+}
+static void run_large_layer_norm(void *work)
+{
+    const other *o = work;
+    for (size_t i = 0; i + ROW <= o->n; i += ROW)
+        o->kern->layer_norm(large_a + i, buffer_b, buffer_b, large_c + i, ROW, 1e-5f, NULL, NULL);
+}
+static void run_large_softmax(void *work)
+{
+    const other *o = work;
+    for (size_t i = 0; i + ROW <= o->n; i += ROW)
+        o->kern->softmax(large_a + i, large_c + i, ROW);
+}
+
+static void bench_large(const opf_kern *kern, level_info info)
+{
+    print_other("ADD", kern, info, LARGE / 2, LARGE / 2, 1.5 * LARGE, OPF_EW_ADD, run_large_ew);
+    print_other("RELU", kern, info, LARGE, LARGE, 2.0 * LARGE, OPF_EW_RELU, run_large_ew);
+    print_other("GELU", kern, info, LARGE, LARGE, 2.0 * LARGE, OPF_EW_GELU, run_large_ew);
+    print_other("layer_norm rows", kern, info, LARGE, LARGE, 2.0 * LARGE, OPF_EW_COPY, run_large_layer_norm);
+    print_other("softmax rows", kern, info, LARGE, LARGE, 2.0 * LARGE, OPF_EW_COPY, run_large_softmax);
+}
+
+static void fill(float *values, size_t n, size_t factor)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = (float)((i * factor >> 8) % 2001) * 1e-3f - 1.0f;
+}
+
+static float *allocate_large(void)
+{
+    float *values = aligned_alloc(64, LARGE * sizeof *values);
+    if (values == NULL) {
+        fputs("bench_kernels: not enough memory\n", stderr);
+        exit(1);
+    }
+    fill(values, LARGE, 2654435761u);
+    return values;
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 1)
         sample_seconds = 1e-3 * strtod(argv[1], NULL);
-    for (size_t i = 0; i < BUFFER; i++) {
-        buffer_a[i] = (float)((i * 2654435761u >> 8) % 2001) * 1e-3f - 1.0f;
-        buffer_b[i] = (float)((i * 2246822519u >> 8) % 2001) * 1e-3f - 1.0f;
-    }
+    fill(buffer_a, BUFFER, 2654435761u);
+    fill(buffer_b, BUFFER, 2246822519u);
+    large_a = allocate_large();
+    large_b = allocate_large();
+    large_c = allocate_large();
     int slow = 0;
     for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
         opf_kern kern;
         opf_kern_init(&kern, level);
         printf("%s\n", opf_cpu_level_name(level));
+        copy_src = buffer_a;
+        copy_dst = buffer_c;
         slow += bench_products(&kern, info_of(level));
         bench_others(&kern, info_of(level));
+        copy_src = large_a;
+        copy_dst = large_c;
+        bench_large(&kern, info_of(level));
     }
     if (slow)
         printf("%d products below the share they owe\n", slow);
+    free(large_a);
+    free(large_b);
+    free(large_c);
     return slow > 0;
 }

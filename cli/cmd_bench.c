@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #define DEFAULT_WARMUP  3
 #define DEFAULT_SECONDS 2.0
@@ -224,7 +225,16 @@ static opf_session *profile(cli_runner *runner, opf_profile *p)
     return profiled;
 }
 
-/* The opening line tells open_ms and first_run_ms; then every line `run N` is answered by a list of N times. */
+/* Of all threads, in ms. */
+static double cpu_ms(void)
+{
+    struct timespec spent;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return 1e3 * (double)spent.tv_sec + 1e-6 * (double)spent.tv_nsec;
+}
+
+/* The opening line tells open_ms and first_run_ms; then every line `run N` is answered by a list of N pairs, the wall time
+   and the CPU time of a run. */
 static void serve(cli_runner *runner, double first_ms)
 {
     char line[64];
@@ -234,13 +244,17 @@ static void serve(cli_runner *runner, double first_ms)
         long  n = strncmp(line, "run ", 4) == 0 ? strtol(line + 4, &end, 10) : 0;
         if (n < 1 || *end != '\n')
             cli_die(CLI_USAGE, "--serve reads lines of the form: run N");
-        cli_samples samples = {0};
-        for (long i = 0; i < n; i++)
-            cli_samples_add(&samples, cli_runner_run(runner));
-        for (size_t i = 0; i < samples.n; i++)
-            (void)printf("%s%.6f", i == 0 ? "[" : ", ", samples.ms[i]);
+        cli_samples wall = {0}, cpu = {0};
+        for (long i = 0; i < n; i++) {
+            double start = cpu_ms();
+            cli_samples_add(&wall, cli_runner_run(runner));
+            cli_samples_add(&cpu, cpu_ms() - start);
+        }
+        for (size_t i = 0; i < wall.n; i++)
+            (void)printf("%s[%.6f, %.6f]", i == 0 ? "[" : ", ", wall.ms[i], cpu.ms[i]);
         (void)puts("]");
-        free(samples.ms);
+        free(wall.ms);
+        free(cpu.ms);
     }
 }
 
@@ -281,7 +295,7 @@ const cli_command cli_cmd_bench = {
         "--ablate opens the model once more for each rule that fused something, with that rule off, and runs the two\n"
         "in turn; slowdown is the ratio of their medians.\n"
         "--serve is for programs that compare runtimes: it prints a line with open_ms and first_run_ms, answers each\n"
-        "line `run N` on stdin with a JSON list of N times in ms, and ends with stdin.\n\n"
+        "line `run N` on stdin with a JSON list of N pairs [wall time, CPU time of all threads] in ms, and ends with stdin.\n\n"
         "Examples:\n"
         "  opfuse bench model.onnx --threads 1\n"
         "  opfuse bench model.onnx --dim batch=8 --runs 100 --warmup 10 --json\n"

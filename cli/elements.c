@@ -18,7 +18,8 @@ static const format formats[] = {
     {OPF_FLOAT16, 10, 15, 16, 0x7bff, true, false},  {OPF_BFLOAT16, 7, 127, 16, 0x7f7f, true, false},
     {OPF_FLOAT8E4M3FN, 3, 7, 8, 0x7e, false, false}, {OPF_FLOAT8E4M3FNUZ, 3, 8, 8, 0x7f, false, true},
     {OPF_FLOAT8E5M2, 2, 15, 8, 0x7b, true, false},   {OPF_FLOAT8E5M2FNUZ, 2, 16, 8, 0x7f, false, true},
-    {OPF_FLOAT4E2M1, 1, 1, 4, 0x7, false, false},
+    {OPF_FLOAT4E2M1, 1, 1, 4, 0x7, false, false},    {OPF_FLOAT6E2M3, 3, 1, 6, 0x1f, false, false},
+    {OPF_FLOAT6E3M2, 2, 3, 6, 0x1f, false, false},
 };
 
 static const format *find_format(opf_type type)
@@ -86,8 +87,10 @@ static uint64_t load_bits(size_t bits, const void *data, size_t i)
 {
     const unsigned char *at = (const unsigned char *)data + i * bits / 8;
     uint64_t             x  = 0;
-    if (bits < 8)
-        return (uint64_t)(*at >> (i * bits % 8)) & ((1u << bits) - 1);
+    if (bits < 8) { /* six bits may lie across two bytes */
+        const size_t shift = i * bits % 8;
+        return ((uint64_t)*at >> shift | (shift + bits > 8 ? (uint64_t)at[1] << (8 - shift) : 0)) & ((1u << bits) - 1);
+    }
     for (size_t k = 0; k < bits / 8; k++) /* tensors are little-endian */
         x |= (uint64_t)at[k] << (8 * k);
     return x;
@@ -97,8 +100,11 @@ static void store_bits(size_t bits, void *data, size_t i, uint64_t x)
 {
     unsigned char *at = (unsigned char *)data + i * bits / 8;
     if (bits < 8) {
-        unsigned shift = (unsigned)(i * bits % 8), mask = (1u << bits) - 1;
-        *at = (unsigned char)((*at & ~(mask << shift)) | (((unsigned)x & mask) << shift));
+        const size_t shift = i * bits % 8;
+        const unsigned mask = ((1u << bits) - 1) << shift, placed = (unsigned)x << shift & mask;
+        *at = (unsigned char)((*at & ~mask) | placed);
+        if (shift + bits > 8)
+            at[1] = (unsigned char)((at[1] & ~(mask >> 8)) | placed >> 8);
         return;
     }
     for (size_t k = 0; k < bits / 8; k++)

@@ -33,9 +33,6 @@ static const cli_command *find_command(const char *name)
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
-    if (strcmp(name, "optimize") == 0)
-        cli_die(CLI_USAGE,
-                "optimize is not available yet: this version explains and runs fused models, but does not write them");
     cli_die(CLI_USAGE, "there is no command %s; see: opfuse help", name);
 }
 

@@ -140,6 +140,7 @@ static void set_choice(const char **field, const char *option, const char *value
 static const char *const cpu_levels[] = {"scalar", "avx2", "avx512", NULL}; /* opf_cpu_level, less OPF_CPU_AUTO */
 static const char *const stages[]     = {"load", "simplify", "fuse", "plan", NULL};
 static const char *const formats[]    = {"npy", "pb", NULL};
+static const char *const targets[]    = {"onnx", "ort", NULL};
 
 /* ---- the options ---- */
 
@@ -154,9 +155,12 @@ static const spec specs[] = {
     {CLI_SHAPE, "--shape", "NAME=1x3x224x224", "shape of an input"},
     {CLI_DIM, "--dim", "SYMBOL=N", "size of a symbolic dimension"},
     {CLI_OUTPUT, "-o", "DIR", "write each output to a file there, and outputs.tsv, which maps names to files"},
+    {CLI_MODEL_OUTPUT, "-o", "OUT.onnx", "the file to write"},
+    {CLI_TARGET, "--target", "onnx|ort", "standard operators (default), or also those of ONNX Runtime's com.microsoft"},
+    {CLI_OPSET, "--opset", "N", "write this opset (default: the lowest from the model's on that says it all)"},
     {CLI_FORMAT, "--format", "npy|pb", "form of the output files (default npy)"},
     {CLI_RTOL, "--rtol", "X", "relative tolerance (default by type: 1e-3, float16 4e-3, bfloat16 2e-2)"},
-    {CLI_ATOL, "--atol", "X", "absolute tolerance (default by type: 1e-4, float16 4e-3, bfloat16 2e-2)"},
+    {CLI_ATOL, "--atol", "X", "absolute tolerance (default by type: 1e-4, float16 4e-3, bfloat16 2e-2, quantized 1)"},
     {CLI_EACH, "--each", NULL, "check every rewrite alone, so that a wrong one names itself"},
     {CLI_RUNS, "--runs", "N", "timed runs (default: as many as fit into --seconds, at least 5)"},
     {CLI_WARMUP, "--warmup", "N", "runs before them (default 3)"},
@@ -210,7 +214,10 @@ static void set_value(cli_options *o, cli_option id, const char *name, char *val
     case CLI_SHAPE: set_shape(o, name, value); break;
     case CLI_DIM: set_dim(o, name, value); break;
     case CLI_LIMIT: set_limit(o, name, value); break;
-    case CLI_OUTPUT: o->folder = value; break;
+    case CLI_OUTPUT:
+    case CLI_MODEL_OUTPUT: o->folder = value; break;
+    case CLI_TARGET: set_choice(&o->target, name, value, targets); break;
+    case CLI_OPSET: set_count(&o->opset, name, value, 1); break;
     case CLI_DOT: o->dot = value; break;
     case CLI_NODE: o->node = value; break;
     case CLI_RULE: o->rule = value; break;
@@ -234,14 +241,16 @@ static void set_value(cli_options *o, cli_option id, const char *name, char *val
 
 static const spec *find_spec(const cli_command *command, const char *name, size_t length)
 {
+    const char *known = NULL; /* the same name may be another option in another command */
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         if (strlen(specs[i].name) != length || strncmp(specs[i].name, name, length) != 0)
             continue;
-        if ((command->options & CLI_BIT(specs[i].id)) == 0)
-            cli_die(CLI_USAGE, "%s does not take %s; see: opfuse %s --help", command->name, specs[i].name,
-                    command->name);
-        return &specs[i];
+        if ((command->options & CLI_BIT(specs[i].id)) != 0)
+            return &specs[i];
+        known = specs[i].name;
     }
+    if (known != NULL)
+        cli_die(CLI_USAGE, "%s does not take %s; see: opfuse %s --help", command->name, known, command->name);
     cli_die(CLI_USAGE, "there is no option %.*s; see: opfuse %s --help", (int)length, name, command->name);
 }
 
@@ -271,7 +280,7 @@ static void check_combinations(const cli_options *o)
 void cli_options_parse(cli_options *o, const cli_command *command, int argc, char **argv)
 {
     *o = (cli_options){
-        .command = command, .rtol = -1, .atol = -1, .seconds = -1, .threads = -1, .runs = -1, .warmup = -1};
+        .command = command, .rtol = -1, .atol = -1, .seconds = -1, .threads = -1, .runs = -1, .warmup = -1, .opset = -1};
     bool only_paths = false;
     for (int i = 0; i < argc; i++) {
         char *text = argv[i];

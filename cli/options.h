@@ -10,6 +10,9 @@ typedef enum cli_option {
     CLI_SHAPE,
     CLI_DIM,
     CLI_OUTPUT,
+    CLI_MODEL_OUTPUT,
+    CLI_TARGET,
+    CLI_OPSET,
     CLI_FORMAT,
     CLI_RTOL,
     CLI_ATOL,
@@ -73,10 +76,10 @@ struct cli_options {
     opf_named_value   *limits;
     size_t             n_limits;
     cli_texts          only, skip, rules, overridable;
-    const char        *folder, *format, *dot, *node, *rule, *stage, *cpu;
+    const char        *folder /* -o */, *format, *dot, *node, *rule, *stage, *cpu, *target;
     double             rtol, atol; /* negative: not given */
     double             seconds;    /* negative: not given */
-    int64_t            threads, runs, warmup; /* negative: not given */
+    int64_t            threads, runs, warmup, opset; /* negative: not given */
     bool reference, no_fuse, exact, flush_denormals, freeze, no_mmap, each, ablate, serve, markdown, json, quiet;
 };
 

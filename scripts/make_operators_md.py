@@ -18,7 +18,8 @@ HEAD = """# Operators
 What `opfuse ops` lists; `python3 scripts/make_operators_md.py` writes this page, and a test keeps it true. A model of an
 older opset is lifted to the newest form when it is loaded. Types are those of the main variable of the signature. Every
 form that an opset gave an operator, and every type, is run against other runtimes (`tests/signatures.py`); what differs
-stands with its reason in `tests/signatures_skip.txt`.
+stands with its reason in `tests/signatures_skip.txt`. Operators of ONNX Runtime are run against it
+(`tests/contrib.py`).
 
 """
 

@@ -72,20 +72,23 @@ check_tools() {
     exit 1
 }
 
-# The Python packages of the tests come from PyPI. Without a network the suites that need them are skipped by name.
+# make_venv FOLDER REQUIREMENTS [PACKAGE…]: Python packages from PyPI; each PACKAGE goes in without what it asks for.
 make_venv() {
-    stamp=build/venv/.ready
-    if [ -f $stamp ] && cmp -s tests/requirements.txt $stamp; then
+    folder=$1
+    wanted=$2
+    shift 2
+    if [ -f "$folder/.ready" ] && cmp -s "$wanted" "$folder/.ready"; then
         return 0
     fi
-    say 'installing the Python packages of tests/requirements.txt into build/venv'
-    rm -rf build/venv
-    if python3 -m venv build/venv >build/.pip.log 2>&1 &&
-        build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt >>build/.pip.log 2>&1; then
-        cp tests/requirements.txt $stamp
+    say "installing the Python packages of $wanted into $folder"
+    rm -rf "$folder"
+    if python3 -m venv "$folder" >build/.pip.log 2>&1 &&
+        "$folder/bin/pip" install -q --disable-pip-version-check -r "$wanted" >>build/.pip.log 2>&1 &&
+        { [ $# = 0 ] || "$folder/bin/pip" install -q --disable-pip-version-check --no-deps "$@" >>build/.pip.log 2>&1; }; then
+        cp "$wanted" "$folder/.ready"
     else
         tail -3 build/.pip.log >&2
-        say 'could not install them (no network?): the suites conform, cases and cli, and make bench, are skipped'
+        return 1
     fi
 }
 
@@ -94,4 +97,17 @@ if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
 else
     check_tools
 fi
-[ "$1" = build ] || make_venv
+case "$1" in
+test)
+    # Without a network the suites that need them are skipped by name.
+    make_venv build/venv tests/requirements.txt ||
+        say 'could not install them (no network?): the suites conform, cases and cli are skipped'
+    ;;
+bench)
+    # pnnx converts for ncnn; the module asks for torch, the program in it does not.
+    make_venv build/venv-bench bench/requirements.txt pnnx || {
+        say 'could not install them (no network?), so there is nothing to compare with'
+        exit 1
+    }
+    ;;
+esac

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public entry points that belong to no stage: ports, the list of operators, comparing tensors. */
+#include "exec/compare.h"
 #include "exec/model.h"
+#include "onnx/contrib/contrib.h"
 #include "ops/op.h"
 #include "ops/refused.h"
 
@@ -48,7 +50,9 @@ opf_status opf_model_output(const opf_model *model, size_t index, opf_port *port
 {
     if (model == NULL || port == NULL || index >= model->loaded.graph->n_outputs)
         return OPF_INVALID_ARGUMENT;
-    return fill_port(model, model->loaded.graph->outputs[index], port);
+    opf_status status = fill_port(model, model->loaded.graph->outputs[index], port);
+    port->is_quantized = opf_value_is_quantized(model->loaded.graph, model->loaded.graph->outputs[index]);
+    return status;
 }
 
 /* ---- the list of operators ---- */
@@ -83,26 +87,50 @@ static const char *type_names(const opf_op *op, opf_arena *arena)
     return text.failed ? NULL : text.data != NULL ? text.data : "";
 }
 
+/* Domains beside ONNX's own have but one opset. */
+static bool fill_own(opf_op_entry *entry, const opf_op *op, opf_arena *arena)
+{
+    *entry = (opf_op_entry){.name = op->name,
+                            .domain = op->domain,
+                            .since = op->since,
+                            .until = op->domain[0] == '\0' ? OPF_OPSET_NEWEST : op->since,
+                            .types = type_names(op, arena),
+                            .notes = op->notes};
+    return entry->types != NULL;
+}
+
+static bool fill_contrib(opf_op_entry *entry, const opf_contrib_op *op, opf_arena *arena)
+{
+    const bool is_same = op->decompose == NULL, is_onnx = op->domain[0] == '\0';
+    const opf_op *like = is_same ? opf_find_operator("", op->name) : NULL;
+    *entry = (opf_op_entry){.name = op->name,
+                            .domain = op->domain,
+                            .since = 1,
+                            .until = !is_onnx         ? 1
+                                     : op->below != 0 ? op->below - 1
+                                                      : OPF_OPSET_NEWEST,
+                            .types = is_same ? type_names(like, arena) : "",
+                            .notes = is_same ? "the standard operator" : "becomes standard operators"};
+    return entry->types != NULL;
+}
+
 static opf_status fill_ops(opf_report *report, opf_error *error)
 {
-    uint32_t             n, n_refused;
-    const opf_op *const *ops     = opf_all_operators(&n);
-    const opf_refused   *refused = opf_all_refused(&n_refused);
-    opf_op_entry        *list    = OPF_NEW(&report->arena, opf_op_entry, n + n_refused);
+    uint32_t n, n_contrib, n_refused;
+    const opf_op *const *ops = opf_all_operators(&n);
+    const opf_contrib_op *contrib = opf_all_contrib(&n_contrib);
+    const opf_refused *refused = opf_all_refused(&n_refused);
+    opf_op_entry *list = OPF_NEW(&report->arena, opf_op_entry, n + n_contrib + n_refused);
     OPF_OOM_IF(error, list == NULL);
-    for (uint32_t i = 0; i < n; i++) {
-        list[i] = (opf_op_entry){.name   = ops[i]->name,
-                                 .domain = ops[i]->domain,
-                                 .since  = ops[i]->since,
-                                 .until  = OPF_OPSET_NEWEST,
-                                 .types  = type_names(ops[i], &report->arena),
-                                 .notes  = ops[i]->notes};
-        OPF_OOM_IF(error, list[i].types == NULL);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        OPF_OOM_IF(error, !fill_own(&list[i], ops[i], &report->arena));
+    for (uint32_t i = 0; i < n_contrib; i++)
+        OPF_OOM_IF(error, !fill_contrib(&list[n + i], &contrib[i], &report->arena));
     for (uint32_t i = 0; i < n_refused; i++)
-        list[n + i] = (opf_op_entry){.name = refused[i].op_type, .domain = refused[i].domain, .types = "", .refused = refused[i].why};
+        list[n + n_contrib + i] = (opf_op_entry){
+            .name = refused[i].op_type, .domain = refused[i].domain, .types = "", .refused = refused[i].why};
     report->ops   = list;
-    report->n_ops = n + n_refused;
+    report->n_ops = n + n_contrib + n_refused;
     return OPF_OK;
 }
 

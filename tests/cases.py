@@ -4,6 +4,9 @@
 A case is a folder with case.json: `expect` (run, reject, "run or reject", manual), bounds `rtol` and `atol`, and
 `ops_after`, counts of operators in the fused graph. Results are checked as NAME, counts as NAME:ops. Gaps that are
 known stand in tests/cases_skip.txt with a reason.
+
+probes/probes.tsv lists models without answers: `verify` must hold, no more kernels than it says may remain, and as many
+must run as explain counts. They are checked as probes/NAME.
 """
 
 import concurrent.futures
@@ -58,6 +61,28 @@ def check_outcome(folder, case):
     return None if check_reject(folder) is None else check_run(folder, case)
 
 
+def check_probe(model, most):
+    """most: kernels that may remain; empty: any number."""
+    done = opfuse("verify", model, "--quiet")
+    if done.returncode == REJECTED and "unsupported operator" in done.stderr:
+        return None
+    if done.returncode:
+        return f"verify: exit code {done.returncode}: {last_line(done.stderr)}"
+    kernels = opfuse_json("explain", model)["nodes_after"]
+    steps = len(opfuse_json("bench", model, "--runs", 1, "--warmup", 0, "--quiet")["steps"])
+    if steps != kernels:
+        return f"explain counts {kernels} kernels, bench runs {steps}"
+    return f"{kernels} kernels are left, must be at most {most}" if most and kernels > int(most) else None
+
+
+def probes_of(root):
+    """(name, model, most) of each probe."""
+    table = root / "probes" / "probes.tsv"
+    for line in table.read_text().splitlines()[1:] if table.exists() else ():
+        name, _, most = (line + "\t\t").split("\t")[:3]
+        yield f"probes/{name}", root / "probes" / f"{name}.onnx", most
+
+
 def attempt(check, *arguments):
     try:
         return check(*arguments)
@@ -89,6 +114,9 @@ def main():
                     tally.skip(name, "measured by hand")
                 else:
                     tally.result(name, error)
+        probes = list(probes_of(root))
+        for (name, _, _), error in zip(probes, pool.map(lambda probe: attempt(check_probe, *probe[1:]), probes)):
+            tally.result(name, error)
     tally.finish()
 
 

@@ -69,13 +69,13 @@ def run_scores(folder, *options, model=RESIDUAL):
 def version_and_help(_):
     assert expect(0, "--version").stdout.strip(), "empty version"
     text = expect(0, "help").stdout
-    for command in ("info", "run", "explain", "verify", "bench", "test", "ops"):
+    for command in ("info", "run", "explain", "optimize", "verify", "bench", "test", "ops"):
         assert command in text, f"help does not name {command}"
 
 
 @check
 def help_of_each_command(_):
-    for command in ("info", "run", "explain", "verify", "bench", "test", "ops"):
+    for command in ("info", "run", "explain", "optimize", "verify", "bench", "test", "ops"):
         text = expect(0, command, "--help").stdout
         assert text == expect(0, "help", command).stdout
         assert "Examples:" in text and f"opfuse {command}" in text, command
@@ -578,7 +578,9 @@ def unfused_runs_on_the_same_kernels(_):
 def bench_serve(_):
     lines = expect(0, "bench", RESIDUAL, "--serve", input="run 2\nrun 3\n").stdout.splitlines()
     demand_keys(json.loads(lines[0]), "open_ms", "first_run_ms")
-    assert [len(json.loads(line)) for line in lines[1:]] == [2, 3]
+    answers = [json.loads(line) for line in lines[1:]]
+    assert [len(answer) for answer in answers] == [2, 3]
+    assert all(len(pair) == 2 and min(pair) > 0 for answer in answers for pair in answer)
 
 
 @check
@@ -623,6 +625,23 @@ def test_command(folder):
 
 
 @check
+def quantized_outputs(folder):
+    """Off by one level is right by default, more is not, and a bound that is given holds as it stands."""
+    scale = [numpy_helper.from_array(np.float32(0.5), "s"), numpy_helper.from_array(np.uint8(3), "z")]
+    data = folder / "case" / "test_data_set_0"
+    data.mkdir(parents=True)
+    save_model(folder / "case" / "model.onnx", [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])], [floats("x", 3)],
+               [helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, [3])], initializers=scale)
+    (data / "input_0.pb").write_bytes(numpy_helper.from_array(np.array([1, 2, 3], np.float32), "x").SerializeToString())
+    for expected, code in (([6, 7, 8], 0), ([7, 7, 9], 1)):
+        (data / "output_0.pb").write_bytes(numpy_helper.from_array(np.array(expected, np.uint8), "y").SerializeToString())
+        expect(code, "test", folder)
+    (data / "output_0.pb").write_bytes(numpy_helper.from_array(np.array([6, 7, 9], np.uint8), "y").SerializeToString())
+    expect(1, "test", folder, "--rtol", 0, "--atol", 0)
+    expect(0, "verify", folder / "case" / "model.onnx")
+
+
+@check
 def ops(_):
     text = expect(0, "ops").stdout
     assert "Conv" in text and "LayerNormalization" in text
@@ -643,6 +662,51 @@ def optimize(folder):
     onnx.checker.check_model(str(folder / "fused.onnx"))
     assert all(node.op_type != "BatchNormalization" for node in onnx.load(folder / "fused.onnx").graph.node)
     np.testing.assert_allclose(run_scores(folder, model=folder / "fused.onnx"), run_scores(folder), rtol=1e-3, atol=1e-4)
+
+
+@check
+def optimize_says_what_it_did(folder):
+    out = folder / "out.onnx"
+    done = expect(0, "optimize", RESIDUAL, "-o", out)
+    assert not done.stdout and "opset 13" in done.stderr and str(out) in done.stderr, done.stderr
+    assert not expect(0, "optimize", RESIDUAL, "-o", out, "--quiet").stderr
+    report = opfuse_json("optimize", RESIDUAL, "-o", out, "--opset", "17")
+    demand_keys(report, "model", "output", "external", "opset", "ir_version", "raised", "nodes", "ops", "weight_bytes", "file_bytes")
+    assert report["opset"] == 17 and report["external"] is None and report["raised"] is None, report
+    assert report["nodes"] == sum(report["ops"].values()) == len(onnx.load(out).graph.node), report
+    assert report["file_bytes"] == out.stat().st_size, report
+    for target, expected in (("onnx", ""), ("ort", "com.microsoft")):
+        expect(0, "optimize", TRANSFORMER, "-o", out, "--target", target)
+        domains = {node.domain for node in onnx.load(out).graph.node}
+        assert domains == {"", expected}, f"{target}: {domains}"
+
+
+@check
+def optimize_refuses(folder):
+    model = folder / "model.onnx"
+    double_model(model)
+    before = model.read_bytes()
+    expect(2, "optimize", model)
+    expect(2, "optimize", model, "-o", folder / "out.onnx", "--target", "tflite")
+    expect(2, "optimize", model, "-o", folder / "out.onnx", "--opset", "99")
+    assert str(model) in expect(2, "optimize", model, "-o", model).stderr
+    assert model.read_bytes() == before
+    expect(0, "optimize", model, "-o", model, "--no-mmap")
+    expect(4, "optimize", model, "-o", folder / "nowhere" / "out.onnx")
+    save_model(model, [helper.make_node("Trilu", ["x"], ["y"], name="half")], [floats("x", 3, 3)], [floats("y", 3, 3)])
+    assert "half" in expect(3, "optimize", model, "-o", folder / "out.onnx", "--opset", "13").stderr
+    assert [path.name for path in folder.iterdir()] == ["model.onnx"]
+
+
+@check
+def optimize_with_sizes(folder):
+    double_model(folder / "model.onnx")
+    for options, expected in (((), "N"), (("--dim", "N=4"), 4), (("--shape", "x=5x3"), 5)):
+        expect(0, "optimize", folder / "model.onnx", "-o", folder / "out.onnx", *options)
+        graph = onnx.load(folder / "out.onnx").graph
+        for value in (*graph.input, *graph.output):
+            dim = value.type.tensor_type.shape.dim[0]
+            assert (dim.dim_param or dim.dim_value) == expected, f"{options}: {value}"
 
 
 def main():

@@ -6,8 +6,8 @@ A fenced block says what it is for in its first line, after the language:
     insert=PATH     lines for a list that is kept sorted between its neighbours
     after=PATH      a line of PATH begins as the first line does; the others go in after it
     run             commands, run in the tree after it is built; $BUILD is the build folder
-The C example of README.md is compiled too, and docs/fusions.md and
-docs/operators.md must be what their scripts in scripts/ write. The source tree is copied to build/docs-test/tree and the pages are applied one after the other.
+The C example of README.md is compiled too, docs/fusions.md and docs/operators.md must be what their scripts in scripts/
+write, and the tests that docs/conditions.md names must exist. The source tree is copied to build/docs-test/tree and the pages are applied one after the other.
 """
 
 import os
@@ -105,13 +105,48 @@ def check_made(script):
         raise AssertionError(done.stderr.strip().splitlines()[-1])
 
 
+def held_by(reference):
+    """Whether a test of docs/conditions.md exists: a paragraph of tests/conditions, or a function of tests/unit that runs."""
+    file, _, name = reference.partition(" ")
+    path = ROOT / "tests" / ("unit/" + file if file.endswith(".c") else f"conditions/{file}.txt")
+    if not path.exists():
+        return False
+    text = path.read_text()
+    if file.endswith(".c"):
+        return len(re.findall(rf"\b{name}\b", text)) >= 2
+    return name in covered(text)
+
+
+def covered(text):
+    """Numbers of the paragraphs of a file of tests/conditions."""
+    return {match.group(1) for match in re.finditer(r"(?:\A|\n\n)(\d+) ", text)}
+
+
+def check_conditions():
+    """The page lists conditions 1 to 100 in order, each with tests that exist, and every tested graph has its row."""
+    rows = re.findall(r"^\| (\d+) \|([^|]+)\|(.+)\|$", (ROOT / "docs" / "conditions.md").read_text(), re.MULTILINE)
+    if [int(number) for number, _, _ in rows] != list(range(1, 101)):
+        raise AssertionError("the conditions are not those from 1 to 100, in order")
+    named = set()
+    for number, _, tests in rows:
+        references = re.findall(r"`([^`]+)`", tests)
+        missing = [reference for reference in references if not held_by(reference)]
+        if missing or not references:
+            raise AssertionError(f"condition {number} names no test that exists: {', '.join(missing)}")
+        named.update(references)
+    for path in sorted((ROOT / "tests" / "conditions").glob("*.txt")):
+        for number in covered(path.read_text()):
+            if f"{path.stem} {number}" not in named:
+                raise AssertionError(f"tests/conditions/{path.name} has condition {number}, which the page does not name")
+
+
 MADE = {"fusions.md": "make_fusions_md.py", "operators.md": "make_operators_md.py"}
 
 
 def main():
     tally = Tally()
     copy_tree()
-    for page, carry in [("README.md", check_readme), *((page, lambda script=script: check_made(script)) for page, script in MADE.items()), *((page, lambda page=page: carry_out(page)) for page in PAGES)]:
+    for page, carry in [("README.md", check_readme), ("conditions.md", check_conditions), *((page, lambda script=script: check_made(script)) for page, script in MADE.items()), *((page, lambda page=page: carry_out(page)) for page in PAGES)]:
         try:
             carry()
             tally.result(page)

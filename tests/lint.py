@@ -128,8 +128,8 @@ def check_sorted(path):
 def check_tested(name):
     """Each operator is looked at by a unit test of its own, beside the cases of the backend suite."""
     files = [*(ROOT / "tests" / "unit").glob("test_ops_*.c"), ROOT / "tests" / "unit" / "test_control.c"]
-    word = re.compile(rf"\b(opf_op_)?{name}\b")
-    return None if any(word.search(path.read_text()) for path in files) else "no unit test of operators names it"
+    use = re.compile(rf"\b(opf_op_{name}\b|(RUN|RUN_OK|REFUSE)\({name},|{name}[<(])")
+    return None if any(use.search(path.read_text()) for path in files) else "no unit test of operators runs it"
 
 
 def check_shape(path):

@@ -3,10 +3,10 @@
 
     python3 tests/zoo.py [FOLDER] [NAME…]
 
-When build/zoo is empty, ../shared/tools/zoo.py exports the models, if it is there with a Python that has torch. Each
-model runs at several batches and lengths, fused, unfused and at lower CPU levels, and is verified. An element may
-differ by 1e-4 + 1e-3·|b|, or by 1e-5 of the largest one: logits of seeded weights reach 1000, and those of them that
-are near zero are differences of large terms, where ONNX Runtime is as far from the exact result.
+When build/zoo is empty, scripts/export_zoo.sh fills it if it can. Each model runs at several batches and lengths, fused,
+unfused and at lower CPU levels, and is verified. An element may differ by 1e-4 + 1e-3·|b|, or by 1e-5 of the largest one:
+logits of seeded weights reach 1000, and those of them that are near zero are differences of large terms, where ONNX Runtime
+is as far from the exact result.
 """
 
 import pathlib
@@ -26,28 +26,10 @@ SMALL = 1.5e9  # FLOPs of a run at N=1 that the scalar level still does in secon
 INTEGERS = {onnx.TensorProto.INT64: np.int64, onnx.TensorProto.INT32: np.int32}
 
 
-def exporter_python():
-    for python in ("/usr/bin/python3", "python3"):
-        try:
-            done = subprocess.run([python, "-c", "import torch, torchvision, onnx"], capture_output=True, check=False)
-            if done.returncode == 0:
-                return python
-        except OSError:
-            continue
-    return None
-
-
 def export(folder):
     """Fills the folder; the reason if that cannot be."""
-    script = ROOT.parent / "shared" / "tools" / "zoo.py"
-    if not script.exists():
-        return "there is no ../shared/tools/zoo.py"
-    python = exporter_python()
-    if python is None:
-        return "no Python with torch and torchvision to export the models with"
-    folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([python, script, folder], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"the exporter failed: {last_line(done.stderr)}"
+    done = subprocess.run([ROOT / "scripts" / "export_zoo.sh", folder], capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else last_line(done.stderr)
 
 
 def symbols(graph):

@@ -59,7 +59,7 @@ typedef enum opf_status {
 
 typedef struct opf_error {
     opf_status  status;
-    char        message[1024]; /* one line or more, no trailing newline */
+    char        message[4096]; /* one line or more, no trailing newline */
     const char *file;          /* source position that reported it, for debugging */
     int         line;
 } opf_error;
@@ -98,13 +98,15 @@ typedef enum opf_type {
     OPF_FLOAT8E8M0      = 24,
     OPF_UINT2           = 25,
     OPF_INT2            = 26,
+    OPF_FLOAT6E2M3      = 27,
+    OPF_FLOAT6E3M2      = 28,
     OPF_TYPE_COUNT
 } opf_type;
 
 OPF_API const char *opf_type_name(opf_type type); /* "float", "int64", …; "?" if unknown */
 OPF_API size_t opf_type_bits(opf_type type);      /* bits of one element; 0 for strings and unknown types */
 
-/* A dense row-major tensor in somebody's buffer. 4-bit and 2-bit elements are packed, low bits first. */
+/* A dense row-major tensor in somebody's buffer. Elements of less than 8 bits are packed, low bits first. */
 typedef struct opf_tensor {
     opf_type type;
     int32_t  rank;
@@ -189,6 +191,7 @@ typedef struct opf_port {
     int64_t     dims[OPF_MAX_RANK];    /* -1: symbolic or unknown */
     const char *symbols[OPF_MAX_RANK]; /* NULL for a number; "?" where nothing is known */
     bool        has_default;           /* an input that need not be fed */
+    bool        is_quantized;          /* an output that quantisation makes: see opf_tensor_compare_quantized */
 } opf_port;
 
 OPF_API size_t opf_model_input_count(const opf_model *model);
@@ -365,6 +368,37 @@ OPF_API opf_status opf_model_verify(const opf_model *model, const opf_verify_opt
                                     opf_error *error);
 OPF_API const opf_verification *opf_report_verification(const opf_report *report);
 
+/* ---- writing back ---- */
+
+typedef enum opf_target {
+    OPF_TARGET_ONNX = 0, /* standard operators */
+    OPF_TARGET_ORT       /* and operators of com.microsoft, for ONNX Runtime */
+} opf_target;
+
+/* Zero-initialise; every zero is a default. */
+typedef struct opf_save_options {
+    opf_target target;
+    int64_t    opset;          /* 0: the lowest, at or above the model's, in which every node has a form */
+    uint64_t   external_above; /* a file of more bytes has its weights in PATH.data; 0: what protobuf can bear, 2 GiB */
+} opf_save_options;
+
+typedef struct opf_saved {
+    int64_t             opset, ir_version;
+    const opf_op_count *ops; /* of the nodes written, bodies included */
+    size_t              n_ops, nodes;
+    size_t              weight_bytes;
+    size_t              file_bytes; /* of the model file */
+    const char         *external;   /* path of the file of weights; NULL: they are in the model file */
+    const char         *raised;     /* what the model's own opset could not say; NULL: the opset is the model's */
+} opf_saved;
+
+/* Writes the fused graph as an ONNX model. Names, types and symbols of inputs and outputs stay, and so do documentation
+   and metadata. The files appear whole or not at all; OPF_INVALID_ARGUMENT when path is a file that the model is mapped
+   from. OPF_UNSUPPORTED: no opset, or not the one asked for, has a form of every node. report may be NULL. */
+OPF_API opf_status opf_model_save_onnx(const opf_model *model, const char *path, const opf_save_options *options,
+                                       opf_report **report, opf_error *error);
+OPF_API const opf_saved *opf_report_saved(const opf_report *report);
+
 /* One operator that opfuse supports, or refuses by decision: those come last. */
 typedef struct opf_op_entry {
     const char *name; /* NULL: all operators of a refused domain */
@@ -384,6 +418,10 @@ OPF_API void opf_report_destroy(opf_report **report);
 /* |a-b| <= atol + rtol*|b|; NaN equals NaN, infinities equal their like; rtol < 0 or atol < 0: the default of the type. */
 OPF_API opf_status opf_tensor_compare(const opf_tensor *actual, const opf_tensor *expected, double rtol, double atol,
                                       double *max_abs, double *max_rel, size_t *n_wrong, opf_error *error);
+/* For results of quantisation, where the last bit before rounding decides: elements may be one level apart, which is 1 for
+   integers and a neighbour for floats of 8 bits or less. max_levels: the largest distance found. */
+OPF_API opf_status opf_tensor_compare_quantized(const opf_tensor *actual, const opf_tensor *expected, double *max_levels,
+                                                size_t *n_wrong, opf_error *error);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,8 @@ typedef struct format {
     unsigned infinity, nan;  /* 0: there is none */
 } format;
 
-/* The FNUZ types have no negative zero: its bits are their NaN. FLOAT4E2M1 has no NaN and stores negative zero. */
+/* The FNUZ types have no negative zero: its bits are their NaN. Those of 6 and 4 bits have no NaN and store negative
+ * zero. */
 static format format_of(opf_type type)
 {
     switch (type) {
@@ -22,6 +23,10 @@ static format format_of(opf_type type)
         return (format){2, 15, 0x80, 0x7b, 0x7c, 0x7f};
     case OPF_FLOAT8E5M2FNUZ:
         return (format){2, 16, 0x80, 0x7f, 0, 0x80};
+    case OPF_FLOAT6E2M3:
+        return (format){3, 1, 0x20, 0x1f, 0, 0};
+    case OPF_FLOAT6E3M2:
+        return (format){2, 3, 0x20, 0x1f, 0, 0};
     default:
         return (format){1, 1, 8, 7, 0, 0};
     }

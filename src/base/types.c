@@ -36,6 +36,8 @@ static const struct {
     [OPF_FLOAT8E8M0] = {"float8e8m0", 8},
     [OPF_UINT2] = {"uint2", 2},
     [OPF_INT2] = {"int2", 2},
+    [OPF_FLOAT6E2M3] = {"float6e2m3", 6},
+    [OPF_FLOAT6E3M2] = {"float6e3m2", 6},
 };
 
 const char *opf_type_name(opf_type type)
@@ -54,8 +56,7 @@ bool opf_type_bytes(opf_type type, size_t n, size_t *bytes)
     if (bits == 0)
         return false;
     if (bits < 8) {
-        size_t each = 8 / bits;
-        *bytes = n / each + (n % each != 0);
+        *bytes = n / 8 * bits + (n % 8 * bits + 7) / 8;
         return true;
     }
     return !__builtin_mul_overflow(bits / 8, n, bytes);
@@ -130,19 +131,25 @@ static uint16_t load_u16(const void *data, size_t i)
     LOAD(uint16_t, uint16_t);
 }
 
-/* Elements of 2, 4 or 8 bits: bytes are filled from the low bits up. */
-static unsigned load_bits(size_t bits, const void *data, size_t i)
+/* Six bits may lie across two bytes, but never beyond the last byte of an element. */
+unsigned opf_load_bits(size_t bits, const void *data, size_t i)
 {
-    const size_t each = 8 / bits;
-    return (unsigned)((const unsigned char *)data)[i / each] >> i % each * bits & ((1u << bits) - 1);
+    const size_t bit = i * bits, shift = bit % 8;
+    const unsigned char *at = (const unsigned char *)data + bit / 8;
+    unsigned x = (unsigned)*at >> shift;
+    if (shift + bits > 8)
+        x |= (unsigned)at[1] << (8 - shift);
+    return x & ((1u << bits) - 1);
 }
 
-static void store_bits(size_t bits, void *data, size_t i, unsigned element)
+void opf_store_bits(size_t bits, void *data, size_t i, unsigned element)
 {
-    const size_t   each = 8 / bits, shift = i % each * bits;
-    const unsigned mask = ((1u << bits) - 1) << shift;
-    unsigned char *byte = (unsigned char *)data + i / each;
-    *byte               = (unsigned char)((*byte & ~mask) | (element << shift & mask));
+    const size_t bit = i * bits, shift = bit % 8;
+    unsigned char *at = (unsigned char *)data + bit / 8;
+    const unsigned mask = ((1u << bits) - 1) << shift, placed = element << shift & mask;
+    at[0] = (unsigned char)((at[0] & ~mask) | placed);
+    if (shift + bits > 8)
+        at[1] = (unsigned char)((at[1] & ~(mask >> 8)) | placed >> 8);
 }
 
 static int64_t sign_extended(unsigned element, size_t bits)
@@ -167,9 +174,11 @@ double opf_load_f64(opf_type type, const void *data, size_t i)
     case OPF_FLOAT8E5M2:
     case OPF_FLOAT8E5M2FNUZ:
     case OPF_FLOAT4E2M1:
-        return opf_narrow_to_double(type, load_bits(opf_type_bits(type), data, i));
+    case OPF_FLOAT6E2M3:
+    case OPF_FLOAT6E3M2:
+        return opf_narrow_to_double(type, opf_load_bits(opf_type_bits(type), data, i));
     case OPF_FLOAT8E8M0:
-        return opf_power_to_double(load_bits(8, data, i));
+        return opf_power_to_double(opf_load_bits(8, data, i));
     case OPF_UINT64:
         return (double)(uint64_t)opf_load_i64(type, data, i);
     default:
@@ -193,10 +202,12 @@ void opf_store_f64(opf_type type, void *data, size_t i, double x)
     case OPF_FLOAT8E5M2:
     case OPF_FLOAT8E5M2FNUZ:
     case OPF_FLOAT4E2M1:
-        store_bits(opf_type_bits(type), data, i, opf_double_to_narrow(type, x, true));
+    case OPF_FLOAT6E2M3:
+    case OPF_FLOAT6E3M2:
+        opf_store_bits(opf_type_bits(type), data, i, opf_double_to_narrow(type, x, true));
         return;
     case OPF_FLOAT8E8M0:
-        store_bits(8, data, i, opf_double_to_power(x, OPF_POWER_UP, true));
+        opf_store_bits(8, data, i, opf_double_to_power(x, OPF_POWER_UP, true));
         return;
     default:
         break;
@@ -225,10 +236,10 @@ int64_t opf_load_i64(opf_type type, const void *data, size_t i)
         LOAD(int64_t, int64_t);
     case OPF_UINT4:
     case OPF_UINT2:
-        return load_bits(opf_type_bits(type), data, i);
+        return opf_load_bits(opf_type_bits(type), data, i);
     case OPF_INT4:
     case OPF_INT2:
-        return sign_extended(load_bits(opf_type_bits(type), data, i), opf_type_bits(type));
+        return sign_extended(opf_load_bits(opf_type_bits(type), data, i), opf_type_bits(type));
     default:
         return 0;
     }
@@ -255,7 +266,7 @@ void opf_store_i64(opf_type type, void *data, size_t i, int64_t x)
     case OPF_UINT2:
     case OPF_INT4:
     case OPF_INT2:
-        store_bits(opf_type_bits(type), data, i, (unsigned)((uint64_t)x & 0xff));
+        opf_store_bits(opf_type_bits(type), data, i, (unsigned)((uint64_t)x & 0xff));
         return;
     default:
         break;

@@ -26,8 +26,10 @@ typedef uint64_t opf_types;
 #define OPF_TYPES_SUBBYTE                                                                                              \
     (OPF_TYPE_BIT(OPF_UINT4) | OPF_TYPE_BIT(OPF_INT4) | OPF_TYPE_BIT(OPF_FLOAT4E2M1) | OPF_TYPE_BIT(OPF_UINT2) |       \
      OPF_TYPE_BIT(OPF_INT2))
+/* Operators that know float6 list it beside the others: few do. */
+#define OPF_TYPES_FLOAT6 (OPF_TYPE_BIT(OPF_FLOAT6E2M3) | OPF_TYPE_BIT(OPF_FLOAT6E3M2))
 
-#define OPF_TYPES_ANY_FLOAT (OPF_TYPES_FLOAT | OPF_TYPES_FLOAT8 | OPF_TYPE_BIT(OPF_FLOAT4E2M1))
+#define OPF_TYPES_ANY_FLOAT (OPF_TYPES_FLOAT | OPF_TYPES_FLOAT8 | OPF_TYPES_FLOAT6 | OPF_TYPE_BIT(OPF_FLOAT4E2M1))
 #define OPF_TYPES_ANY_SINT  (OPF_TYPES_SINT | OPF_TYPE_BIT(OPF_INT4) | OPF_TYPE_BIT(OPF_INT2))
 
 static inline bool opf_types_have(opf_types set, opf_type type)
@@ -49,6 +51,10 @@ double opf_load_f64(opf_type type, const void *data, size_t i);
 void opf_store_f64(opf_type type, void *data, size_t i, double x);
 int64_t opf_load_i64(opf_type type, const void *data, size_t i); /* uint64 by its bits */
 void opf_store_i64(opf_type type, void *data, size_t i, int64_t x); /* wraps; boolean: x != 0 */
+
+/* The bits of element i of an array of elements of 2, 4, 6 or 8 bits, which fill bytes from the low bits up. */
+unsigned opf_load_bits(size_t bits, const void *data, size_t i);
+void opf_store_bits(size_t bits, void *data, size_t i, unsigned element); /* what exceeds the bits is cut off */
 
 float opf_half_to_float(uint16_t bits);
 uint16_t opf_double_to_half(double x); /* one rounding, to nearest even */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/execute.h"
 
+#include <string.h>
 #include <time.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -117,6 +118,9 @@ opf_status opf_execute(const opf_execution *execution, opf_error *error)
     const opf_plan *plan = execution->plan;
     walk            w    = {.execution = execution, .env = {.bases = execution->bases, .kern = execution->kern, .heap = execution->heap}, .error = error};
     atomic_init(&w.stop, UINT32_MAX);
+    for (uint32_t i = 0; i < plan->n_passed; i++)
+        if (plan->passed[i].bytes != 0)
+            memcpy(opf_ref_data(&w.env, plan->passed[i].dst), opf_ref_data(&w.env, plan->passed[i].src), plan->passed[i].bytes);
     if (plan->is_lone)
         run_thread(&w, 0, 1);
     else

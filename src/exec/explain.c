@@ -75,7 +75,7 @@ static bool is_view(const opf_node *node)
            (node->op == &opf_op_Identity && node->epilogue.n == 0);
 }
 
-/* Where no sizes can be made up: nodes that are neither views nor shape arithmetic, without reasons. */
+/* Where no sizes can be made up: nodes that are neither views nor shape arithmetic. */
 static opf_status count_nodes(collector *c, const opf_graph *graph, opf_error *error)
 {
     opf_node_id *order;
@@ -94,7 +94,22 @@ static opf_status count_nodes(collector *c, const opf_graph *graph, opf_error *e
         if (!needed[order[i]] || node->n_bodies != 0 || known || is_view(node))
             continue;
         runs[order[i]] = true;
-        OPF_OOM_IF(error, !opf_tally_add(&c->after, &c->report->arena, node->op_type));
+    }
+    return OPF_OK;
+}
+
+/* Their kernels and reasons, as if each node were a step of a plan. */
+static opf_status add_counted(collector *c, opf_error *error)
+{
+    for (uint32_t g = 0; g < c->n_graphs; g++) {
+        opf_plan      plan  = {.graph = c->graphs[g].graph, .n_steps = 1};
+        opf_plan_step step  = {.kernel = ""};
+        plan.steps          = &step;
+        for (opf_node_id id = 1; id < plan.graph->n_nodes; id++) {
+            step.node = id;
+            if (c->graphs[g].runs[id])
+                OPF_TRY(add_kernels(c, &plan, error));
+        }
     }
     return OPF_OK;
 }
@@ -249,8 +264,11 @@ static opf_status fill(collector *c, opf_plan **plan, opf_error *error)
     OPF_TRY(copy_fusions(model, c->report, error));
     OPF_TRY(fill_plans(model, c->report, plan, error));
     opf_status status = visit_plans(c, *plan, mark_running, error);
-    if (status == OPF_UNSUPPORTED)
-        status = count_nodes(c, model->fused, error);
+    if (status == OPF_UNSUPPORTED) {
+        c->n_graphs = 0;
+        status      = count_nodes(c, model->fused, error);
+        status      = status == OPF_OK ? add_counted(c, error) : status;
+    }
     else if (status == OPF_OK)
         status = visit_plans(c, *plan, add_kernels, error);
     OPF_TRY(status);

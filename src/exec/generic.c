@@ -81,6 +81,12 @@ static opf_status make_up(walker *w, const opf_value *value, opf_info *info, opf
     return OPF_OK;
 }
 
+static const opf_info *info_of(const opf_graph *graph, const opf_info *infos, opf_value_id v)
+{
+    const opf_value *value = opf_graph_value(graph, v);
+    return value->constant != NULL ? &value->info : &infos[v];
+}
+
 /* Sizes of the results of a node whose shapes depend on data. What only says where elements are must keep their number. */
 static opf_status make_up_results(walker *w, const opf_graph *graph, opf_node_id id, const opf_info *infos, opf_info **results, opf_error *error)
 {
@@ -93,7 +99,7 @@ static opf_status make_up_results(walker *w, const opf_graph *graph, opf_node_id
     bool   reshapes = node->op == &opf_op_Reshape || node->op == &opf_op_Flatten || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze;
     size_t count;
     OPF_FAIL_IF(error, node->op == &opf_op_Expand, OPF_UNSUPPORTED, "%s (Expand): its sizes depend on data", node->name);
-    if (reshapes && node->outputs[0] != 0 && opf_info_count(&infos[node->inputs[0]], &count)) {
+    if (reshapes && node->outputs[0] != 0 && opf_info_count(info_of(graph, infos, node->inputs[0]), &count)) {
         opf_info *y = &(*results)[0];
         OPF_FAIL_IF(error, y->rank == 0 && count != 1, OPF_UNSUPPORTED, "%s (%s): its sizes depend on data", node->name, node->op_type);
         for (int32_t i = 0; i < y->rank; i++)

@@ -24,13 +24,14 @@ static bool is_region(const opf_node *node)
 
 static bool is_elementwise(const opf_node *node)
 {
-    return is_region(node) || (node->op->traits & OPF_ELEMENTWISE) != 0;
+    return is_region(node) || (node->op->traits & OPF_ELEMENTWISE) != 0 || node->op == &opf_op_QuantizeLinear ||
+           node->op == &opf_op_DequantizeLinear;
 }
 
 bool opf_kept_wants_reason(const opf_graph *graph, const opf_plan_step *step)
 {
     const opf_node *node = opf_graph_node(graph, step->node);
-    return step->is_copy || (node->op != NULL && (node->op->traits & (OPF_ELEMENTWISE | OPF_MOVEMENT | OPF_NORMALIZATION)) != 0);
+    return step->is_copy || (node->op != NULL && (is_elementwise(node) || (node->op->traits & (OPF_MOVEMENT | OPF_NORMALIZATION)) != 0));
 }
 
 const char *opf_kept_op(const opf_graph *graph, const opf_plan_step *step)
@@ -114,7 +115,7 @@ static const opf_miss *find_miss(const opf_model *model, const char *node)
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < model->report.n_misses; i++) {
             const opf_miss *miss = &model->report.misses[i];
-            bool            vague = miss->code == OPF_MISS_OP && 2 * miss->matched <= miss->of; /* the neighbours say more */
+            bool vague = miss->code == OPF_MISS_NO_GAIN || (miss->code == OPF_MISS_OP && 2 * miss->matched <= miss->of); /* the neighbours say more */
             if (!vague && strcmp(pass == 0 ? miss->node : miss->start, node) == 0)
                 return miss;
         }
@@ -204,7 +205,6 @@ static const char *shape_text(opf_kept_finder *f, const opf_graph *graph, opf_va
     return text != NULL ? text : "?";
 }
 
-/* Could the anchor take the node as a step of its epilogue? Asks the code that would do it. */
 /* A region runs over an operand that is as large as its result. */
 static bool has_full_operand(opf_kept_finder *f, const opf_graph *graph, const opf_node *node)
 {
@@ -216,6 +216,7 @@ static bool has_full_operand(opf_kept_finder *f, const opf_graph *graph, const o
     return false;
 }
 
+/* Could the anchor take the node as a step of its epilogue? The code that would do it is asked. */
 static bool may_ask(const opf_graph *graph, const opf_node *anchor, opf_node_id id)
 {
     return opf_steps_is_anchor(anchor) && !is_region(opf_graph_node(graph, id)) && opf_steps_is_candidate(graph, id);
@@ -228,6 +229,7 @@ static bool explain_step(opf_kept_finder *f, const opf_graph *graph, opf_node_id
     f->context.graph       = (opf_graph *)(uintptr_t)graph; /* only asked, not changed */
     plan.result            = opf_graph_value(graph, anchor->outputs[0])->info;
     plan.plain             = anchor->epilogue.n == 0 ? anchor->outputs[0] : 0;
+    opf_steps_begin(&plan);
     if (anchor->epilogue.n >= OPF_MAX_STEPS || anchor->n_inputs - anchor->n_own_inputs + OPF_STEP_ARGS > OPF_MAX_STEP_OPERANDS) {
         set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("%s has %u steps with %u operands already: it has no room for more", entry->other, anchor->epilogue.n,
                                                   anchor->n_inputs - anchor->n_own_inputs));
@@ -252,7 +254,25 @@ static bool explain_step(opf_kept_finder *f, const opf_graph *graph, opf_node_id
             set(entry, OPF_MISS_NOT_CONVEX, OPF_REASON("operand %s is computed from the result of %s", opf_graph_value(graph, node->inputs[i])->name, entry->other));
             return true;
         }
+    const opf_steps *own = &node->epilogue;
+    if (anchor->epilogue.n + own->n > OPF_MAX_STEPS) {
+        set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("%s has %u steps and it has %u: a kernel has room for %d", entry->other, anchor->epilogue.n, own->n,
+                                                  OPF_MAX_STEPS));
+        return true;
+    }
     return explain_outside_use(f, graph, id, s->value, entry);
+}
+
+/* A type that no step computes, of an operand or the result. */
+static bool explain_types(opf_kept_finder *f, const opf_graph *graph, opf_node_id id, opf_kept_entry *entry)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    opf_step_plan   plan = {.context = &f->context, .root = id, .result = opf_graph_value(graph, node->outputs[0])->info};
+    f->context.graph     = (opf_graph *)(uintptr_t)graph; /* only asked, not changed */
+    if (is_region(node) || opf_steps_check_types(&plan, id) || plan.why.reason == NULL)
+        return false;
+    set(entry, plan.why.code, opf_arena_copy_string(f->arena, plan.why.reason, strlen(plan.why.reason)));
+    return true;
 }
 
 static bool is_off(const opf_kept_finder *f, const opf_node *kernel, opf_kept_entry *entry)
@@ -295,7 +315,9 @@ static void explain_elementwise(opf_kept_finder *f, const opf_graph *graph, opf_
         set(entry, OPF_MISS_DTYPE, "Cast, which makes its operand, changes the type: steps keep it");
     } else if (!opf_steps_is_candidate(graph, id) && !is_region(node)) {
         set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("no step does what %s does with %u operands and %u results", node->op_type, node->n_inputs, node->n_outputs));
-    } else if (!explain_step(f, graph, id, &s, entry)) {
+    } else if (opf_steps_is_candidate(graph, s.kernel) && explain_types(f, graph, s.kernel, entry)) {
+        return; /* what makes its operand is no step either, and why */
+    } else if (!explain_step(f, graph, id, &s, entry) && !explain_types(f, graph, id, entry)) {
         set(entry, OPF_MISS_NO_GAIN, OPF_REASON("%s could take it, and gains nothing by that", describe(f, graph, &s)));
     }
 }

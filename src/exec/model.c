@@ -153,7 +153,8 @@ static opf_status build(opf_model *model, const void *data, size_t bytes, bool m
     if (!options->no_fuse)
         OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
     OPF_OOM_IF(error, opf_dims_failed(model->dims));
-    model->exact   = options->exact;
+    model->exact      = options->exact;
+    model->is_resized = options->n_dims != 0 || options->n_shapes != 0;
     model->weights = opf_weights_create(&model->heap);
     OPF_OOM_IF(error, model->weights == NULL);
     opf_weights_set_budget(model->weights, extra_budget(model->loaded.graph));

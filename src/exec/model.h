@@ -23,6 +23,7 @@ struct opf_model {
     opf_weights    *weights;
     opf_kern        kern;
     bool            exact; /* direct kernels only */
+    bool            is_resized; /* the caller gave sizes of inputs */
     void (*log)(void *user, const char *message);
     void *log_user;
 };
@@ -61,6 +62,7 @@ struct opf_report {
     opf_explanation  explanation;
     opf_model_info   info;
     opf_verification verification;
+    opf_saved        saved;
     const char      *text;
     const opf_op_entry *ops;
     size_t           n_ops;

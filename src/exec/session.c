@@ -255,12 +255,71 @@ static bool symbols_conflict(const opf_session *s, const opf_tensor *inputs, opf
     return values == NULL;
 }
 
+typedef struct given_sizes {
+    const opf_session *session;
+    const opf_tensor  *inputs;
+} given_sizes;
+
+static bool size_of_symbol(void *user, const char *symbol, int64_t *n)
+{
+    const given_sizes *given = user;
+    const opf_graph   *graph = given->session->model->loaded.graph;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const opf_info *info = &opf_graph_value(graph, graph->inputs[i])->info;
+        for (int32_t k = 0; k < info->rank; k++) {
+            const char *name = opf_dim_symbol_name(given->session->model->dims, info->dims[k]);
+            if (name != NULL && strcmp(name, symbol) == 0) {
+                *n = given->inputs[i].dims[k];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* An operand that a fusion took to broadcast to a result enlarges it. */
+static bool is_enlarged(const opf_session *s, const opf_tensor *inputs)
+{
+    const opf_fuse_report *report = &s->model->report;
+    given_sizes            given  = {s, inputs};
+    int64_t                part, whole;
+    for (uint32_t i = 0; i < report->n_fits; i++)
+        if (!opf_dim_evaluate(s->model->dims, report->fits[i].part, size_of_symbol, &given, &part) ||
+            !opf_dim_evaluate(s->model->dims, report->fits[i].whole, size_of_symbol, &given, &whole) || (part != 1 && part != whole))
+            return true;
+    return false;
+}
+
+/* A size that a fusion took to be at least 1 is not. */
+static bool is_supposed_wrongly(const opf_session *s, const opf_tensor *inputs)
+{
+    const opf_fuse_report *report = &s->model->report;
+    given_sizes            given  = {s, inputs};
+    int64_t                size;
+    for (uint32_t i = 0; i < report->n_supposed; i++)
+        if (!opf_dim_evaluate(s->model->dims, report->supposed[i], size_of_symbol, &given, &size) || size < 1)
+            return true;
+    return false;
+}
+
+/* What fusions relied on does not hold for these sizes: why, in arena; NULL: it holds. */
+static const char *find_breach(const opf_session *s, const opf_tensor *inputs, opf_arena *arena)
+{
+    const char *symbol = "?";
+    if (symbols_conflict(s, inputs, arena, &symbol)) {
+        const char *line = opf_arena_printf(arena, "inputs give symbol %s two sizes: this shape runs without fusion", symbol);
+        return line != NULL ? line : symbol;
+    }
+    if (is_enlarged(s, inputs))
+        return "an operand enlarges a result: this shape runs without fusion";
+    return is_supposed_wrongly(s, inputs) ? "an image without pixels: this shape runs without fusion" : NULL;
+}
+
 static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan **plan, opf_error *error)
 {
     const opf_model *model = s->model;
     const opf_graph *graph = s->graph;
     opf_arena        arena;
-    const char      *symbol = "?";
     opf_arena_init(&arena, s->heap);
     opf_info  *infos  = OPF_NEW(&arena, opf_info, graph->n_inputs);
     opf_status status = infos == NULL ? opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory") : OPF_OK;
@@ -273,12 +332,11 @@ static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan *
             infos[i].dims[k] = opf_dim_number(inputs[i].dims[k]);
     }
     bool replaceable = graph->n_outputs == model->loaded.graph->n_outputs; /* not when verify looks inside */
-    if (status == OPF_OK && s->options.mode != OPF_MODE_REFERENCE && replaceable && symbols_conflict(s, inputs, &arena, &symbol)) {
+    const char *breach = status == OPF_OK && s->options.mode != OPF_MODE_REFERENCE && replaceable ? find_breach(s, inputs, &arena) : NULL;
+    if (breach != NULL) {
         graph = model->loaded.graph;
-        if (!s->warned && model->log != NULL) {
-            const char *line = opf_arena_printf(&arena, "inputs give symbol %s two sizes: this shape runs without fusion", symbol);
-            model->log(model->log_user, line != NULL ? line : symbol);
-        }
+        if (!s->warned && model->log != NULL)
+            model->log(model->log_user, breach);
         s->warned = true;
     }
     if (status == OPF_OK)

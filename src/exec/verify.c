@@ -22,9 +22,15 @@ static double largest(const opf_tensor *tensor)
     return most;
 }
 
-opf_status opf_verify_compare(const opf_verifier *v, const opf_tensor *have, const opf_tensor *want, double scale, opf_verify_entry *entry, opf_error *error)
+opf_status opf_verify_compare(const opf_verifier *v, const opf_tensor *have, const opf_tensor *want, bool is_quantized,
+                              double scale, opf_verify_entry *entry, opf_error *error)
 {
     double atol = v->options->atol;
+    if (is_quantized && atol == 0 && v->options->rtol == 0) {
+        OPF_TRY(opf_tensor_compare_quantized(have, want, &entry->max_abs, &entry->n_wrong, error));
+        entry->passed = entry->n_wrong == 0;
+        return OPF_OK;
+    }
     if (atol == 0)
         atol = fmax(opf_default_atol(want->type) * (scale > 1 ? scale : 1), 1e-6 * largest(want));
     OPF_TRY(opf_tensor_compare(have, want, v->options->rtol > 0 ? v->options->rtol : -1, atol, &entry->max_abs, &entry->max_rel, &entry->n_wrong, error));
@@ -55,7 +61,8 @@ static opf_status compare(opf_verifier *v, uint32_t kind, bool *possible, opf_er
     OPF_TRY(opf_session_run(v->fused, v->inputs, graph->n_inputs, have, graph->n_outputs, error));
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         opf_verify_entry entry = {.input = label, .output = opf_graph_value(graph, graph->outputs[i])->name};
-        OPF_TRY(opf_verify_compare(v, &have[i], &want[i], opf_verify_scale(kind), &entry, error));
+        const bool       is_quantized = opf_value_is_quantized(graph, graph->outputs[i]);
+        OPF_TRY(opf_verify_compare(v, &have[i], &want[i], is_quantized, opf_verify_scale(kind), &entry, error));
         if (!entry.passed && v->report->verification.passed) {
             v->close_round = v->round;
             v->close_kind  = kind;

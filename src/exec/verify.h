@@ -39,8 +39,9 @@ const char *opf_verify_label(const opf_verifier *v, uint32_t kind);
 /* Also widens the absolute tolerance, which is meant for values around one. */
 double opf_verify_scale(uint32_t kind);
 
-/* An entry of have against want; passed or not, it is filled. */
-opf_status opf_verify_compare(const opf_verifier *v, const opf_tensor *have, const opf_tensor *want, double scale, opf_verify_entry *entry, opf_error *error);
+/* An entry of have against want; passed or not, it is filled. is_quantized: by default levels are compared. */
+opf_status opf_verify_compare(const opf_verifier *v, const opf_tensor *have, const opf_tensor *want, bool is_quantized,
+                              double scale, opf_verify_entry *entry, opf_error *error);
 void opf_verify_progress(opf_verifier *v);
 
 /* Every rewrite by itself; wrong ones fail the verification, and the first is named. */

@@ -6,6 +6,8 @@
  */
 #include "exec/verify.h"
 
+#include "exec/compare.h"
+
 #include "graph/graph.h"
 #include "ops/op.h"
 
@@ -74,7 +76,8 @@ static opf_status check_rewrite(opf_verifier *v, uint32_t k, const opf_tensor *r
     OPF_TRY(run_once(v, graph, OPF_MODE_FUSED, arena, &have, error));
     for (uint32_t i = 0; i < model->n_outputs; i++) {
         opf_verify_entry entry = {.input = label, .output = opf_graph_value(model, model->outputs[i])->name, .rewrite = name};
-        OPF_TRY(opf_verify_compare(v, &have[i], &want[i], opf_verify_scale(v->close_kind), &entry, error));
+        const bool       is_quantized = opf_value_is_quantized(model, model->outputs[i]);
+        OPF_TRY(opf_verify_compare(v, &have[i], &want[i], is_quantized, opf_verify_scale(v->close_kind), &entry, error));
         passed = passed && entry.passed;
         OPF_OOM_IF(error, !OPF_PUSH(&v->report->arena, v->entries, v->n, v->capacity, entry));
     }
@@ -179,7 +182,9 @@ static opf_status compare_nodes(opf_verifier *v, opf_arena *arena, opf_error *er
         opf_verify_entry entry  = {.input = label, .output = name, .node = p.nodes[i]};
         if (!same_shape(&have[output], &want[output])) /* another value under an old name */
             continue;
-        OPF_TRY(opf_verify_compare(v, &have[output], &want[output], opf_verify_scale(v->close_kind), &entry, error));
+        const bool is_quantized = opf_value_is_quantized(p.reference, p.reference->outputs[output]);
+        OPF_TRY(opf_verify_compare(v, &have[output], &want[output], is_quantized, opf_verify_scale(v->close_kind),
+                                   &entry, error));
         list[result->n_nodes++] = entry;
         if (!entry.passed && result->wrong_node == NULL)
             result->wrong_node = entry.node;

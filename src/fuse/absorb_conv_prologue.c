@@ -6,8 +6,9 @@
  */
 #include "fuse/absorb_channel.h"
 #include "fuse/absorb_steps.h"
+#include "fuse/legality.h"
 
-enum { MAX_CHAIN = 4 };
+enum { MAX_CHAIN = 6 }; /* of two operands each at most: as many as a kernel program has room for */
 
 static const char rule[] = "conv-prologue";
 
@@ -18,30 +19,55 @@ typedef struct chain {
     opf_value_id top;
 } chain;
 
-static bool are(const opf_node *node, const char *attr, int64_t wanted)
+/* ---- the convolution ---- */
+
+/* The attribute is absent, or a list of this number only. */
+static bool check_list(opf_fuse_context *context, opf_node_id conv, const char *attr, int64_t wanted, opf_refusal *why)
 {
-    const opf_attr *found = opf_node_attr(node, attr);
+    const opf_attr *found = opf_node_attr(opf_graph_node(context->graph, conv), attr);
     for (uint32_t i = 0; found != NULL && i < found->n; i++)
         if (found->ints[i] != wanted)
-            return false;
+            return opf_refuse(context, why, OPF_MISS_ATTR, conv, "%s has %lld, must be %lld", attr, (long long)found->ints[i],
+                              (long long)wanted);
     return true;
 }
 
-/* Rows of pixels times a constant matrix. */
-static bool is_pointwise(const opf_graph *graph, const opf_node *node)
+static bool check_constants(opf_fuse_context *context, opf_node_id id, opf_refusal *why)
 {
-    if (!opf_node_is_alive(node) || node->op != &opf_op_Conv || node->prologue.n != 0 || node->n_own_inputs < 2 ||
-        opf_node_int(node, "group", 1) != 1 || !are(node, "strides", 1) || !are(node, "pads", 0))
-        return false;
-    const opf_const *w = opf_graph_value(graph, node->inputs[1])->constant;
-    if (w == NULL || w->type != OPF_FLOAT || w->rank < 3 || w->rank > 5 ||
-        (node->n_own_inputs > 2 && node->inputs[2] != 0 && opf_graph_value(graph, node->inputs[2])->constant == NULL))
-        return false;
+    const opf_graph *graph = context->graph;
+    const opf_node *conv = opf_graph_node(graph, id);
+    for (uint32_t i = 1; i < 3 && i < conv->n_own_inputs; i++)
+        if (conv->inputs[i] != 0 && opf_graph_value(graph, conv->inputs[i])->constant == NULL)
+            return opf_refuse(context, why, OPF_MISS_CONST, id, "%s must be a constant",
+                              opf_graph_value(graph, conv->inputs[i])->name);
+    const opf_const *w = opf_graph_value(graph, conv->inputs[1])->constant;
+    if (w->type != OPF_FLOAT)
+        return opf_refuse(context, why, OPF_MISS_DTYPE, id, "the weights are %s, must be float", opf_type_name(w->type));
+    if (w->rank < 3 || w->rank > 5)
+        return opf_refuse(context, why, OPF_MISS_RANK, id, "the weights have %d dimensions, must have 3 to 5", (int)w->rank);
     for (int32_t i = 2; i < w->rank; i++)
         if (w->dims[i] != 1)
-            return false;
-    return true; /* with a kernel of one and no strides, no auto_pad pads */
+            return opf_refuse(context, why, OPF_MISS_SHAPE, id, "the window has size %lld, must be one pixel",
+                              (long long)w->dims[i]);
+    return true;
 }
+
+static bool is_conv(const opf_node *node)
+{
+    return opf_node_is_alive(node) && node->op == &opf_op_Conv && node->prologue.n == 0 && node->n_own_inputs >= 2;
+}
+
+/* Rows of pixels times a constant matrix. With a window of one pixel and no strides, no auto_pad pads. */
+static bool is_pointwise(opf_fuse_context *context, opf_node_id id, opf_refusal *why)
+{
+    const int64_t groups = opf_node_int(opf_graph_node(context->graph, id), "group", 1);
+    if (groups != 1)
+        return opf_refuse(context, why, OPF_MISS_ATTR, id, "group is %lld, must be 1", (long long)groups);
+    return check_constants(context, id, why) && check_list(context, id, "strides", 1, why) &&
+           check_list(context, id, "pads", 0, why);
+}
+
+/* ---- what stands before it ---- */
 
 /* No more than a channel of each image. */
 static bool is_small(const opf_info *info, int32_t rank)
@@ -55,21 +81,28 @@ static bool is_small(const opf_info *info, int32_t rank)
 }
 
 /* The one operand of the node that has the shape of its result, all others being small. */
-static bool find_main(opf_fuse_context *context, const opf_node *node, uint32_t *main)
+static bool find_main(opf_fuse_context *context, opf_node_id id, uint32_t *main, opf_refusal *why)
 {
     const opf_graph *graph = context->graph;
+    const opf_node *node = opf_graph_node(graph, id);
     const opf_info *result = &opf_graph_value(graph, node->outputs[0])->info;
     bool found = false;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const opf_value_id value = node->inputs[i];
         if (value == 0 || is_small(&opf_graph_value(graph, value)->info, result->rank))
             continue;
-        if (found || !opf_legal_same(context, &opf_graph_value(graph, value)->info, result, NULL))
+        if (found)
+            return opf_refuse(context, why, OPF_MISS_SHAPE, id, "%s varies over the image, must be one element a channel",
+                              opf_graph_value(graph, value)->name);
+        if (!opf_legal_same(context, &opf_graph_value(graph, value)->info, result, why)) {
+            if (why != NULL)
+                why->node = id;
             return false;
+        }
         found = true;
         *main = i;
     }
-    return found;
+    return found || opf_refuse(context, why, OPF_MISS_SHAPE, id, "no operand is as large as the image");
 }
 
 static bool is_constant_norm(const opf_graph *graph, const opf_node *node)
@@ -100,25 +133,41 @@ static void leave_hosted(const opf_graph *graph, chain *c)
     }
 }
 
-static void find_chain(opf_fuse_context *context, opf_node_id conv, chain *c)
+/* The node that makes c->top goes along, with operand `main` from above; `reader` is what reads it. A node of another
+   kind is refused without a word: nothing that could be a prologue stands there. */
+static bool may_join(opf_fuse_context *context, const chain *c, opf_node_id reader, uint32_t *main, opf_refusal *why)
 {
     const opf_graph *graph = context->graph;
+    const opf_value *value = opf_graph_value(graph, c->top);
+    const opf_node *node = opf_graph_node(graph, value->producer);
+    const bool is_norm = value->producer != 0 && is_constant_norm(graph, node) && c->top == node->outputs[0];
+    *main = 0;
+    if (value->producer == 0 || value->info.type != OPF_FLOAT || (!is_norm && !opf_steps_is_candidate(graph, value->producer)))
+        return false;
+    return (is_norm || find_main(context, value->producer, main, why)) && opf_legal_uses(context, c->top, &reader, 1, why);
+}
+
+/* why: of the node that is nearest to the convolution, when that is refused. */
+static void find_chain(opf_fuse_context *context, opf_node_id conv, chain *c, opf_refusal *why)
+{
+    const opf_graph *graph = context->graph;
+    uint32_t main;
     *c = (chain){.top = opf_graph_node(graph, conv)->inputs[0]};
-    while (c->n < MAX_CHAIN) {
-        const opf_value *value = opf_graph_value(graph, c->top);
-        const opf_node *node = opf_graph_node(graph, value->producer);
-        uint32_t main = 0;
-        if (value->producer == 0 || value->info.type != OPF_FLOAT || opf_graph_single_use(graph, c->top) == NULL)
-            break;
-        if (is_constant_norm(graph, node) ? c->top != node->outputs[0]
-                                          : !opf_steps_is_candidate(graph, value->producer) ||
-                                                !find_main(context, node, &main))
-            break;
+    while (c->n < MAX_CHAIN && may_join(context, c, c->n == 0 ? conv : c->nodes[c->n - 1], &main, c->n == 0 ? why : NULL)) {
+        const opf_node_id producer = opf_graph_value(graph, c->top)->producer;
         c->main[c->n] = main;
-        c->nodes[c->n++] = value->producer;
-        c->top = node->inputs[main];
+        c->nodes[c->n++] = producer;
+        c->top = opf_graph_node(graph, producer)->inputs[main];
     }
     leave_hosted(graph, c);
+}
+
+static bool report(opf_fuse_context *context, opf_node_id conv, const chain *c, const opf_refusal *why)
+{
+    const opf_graph *graph = context->graph;
+    return why->reason == NULL ||
+           opf_report_miss(context->report, rule, opf_graph_node(graph, conv)->name, why->code,
+                           opf_graph_node(graph, why->node)->name, 1 + c->n, 2 + c->n, "%s", why->reason);
 }
 
 /* ---- applying ---- */
@@ -201,21 +250,30 @@ static bool apply(opf_graph *graph, opf_node_id conv, const chain *c)
     return true;
 }
 
-opf_status opf_absorb_conv_prologue(opf_fuse_context *context, bool *changed, opf_error *error)
+static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
 {
-    for (opf_node_id id = 1; id < context->graph->n_nodes; id++) {
-        chain c;
-        if (!is_pointwise(context->graph, opf_graph_node(context->graph, id)))
-            continue;
-        /* Constants go into the weights first, while there are no operands of steps. */
+    chain c;
+    opf_refusal why = {0};
+    if (is_pointwise(context, id, NULL)) { /* constants go into the weights first, while there are no operands of steps */
         OPF_TRY(opf_absorb_channel(context, id, changed, error));
         OPF_TRY(opf_absorb_channel_before(context, id, changed, error));
-        find_chain(context, id, &c);
-        if (c.n == 0 || !opf_fuse_allows(context, rule, id))
-            continue;
-        OPF_OOM_IF(error, !apply(context->graph, id, &c));
-        *changed = true;
-        OPF_TRY(opf_fuse_done(context, rule, id, error));
     }
+    find_chain(context, id, &c, &why);
+    if (c.n == 0 || !is_pointwise(context, id, &why)) {
+        OPF_OOM_IF(error, !report(context, id, &c, &why));
+        return OPF_OK;
+    }
+    if (!opf_fuse_allows(context, rule, id))
+        return OPF_OK;
+    OPF_OOM_IF(error, !apply(context->graph, id, &c));
+    *changed = true;
+    return opf_fuse_done(context, rule, id, error);
+}
+
+opf_status opf_absorb_conv_prologue(opf_fuse_context *context, bool *changed, opf_error *error)
+{
+    for (opf_node_id id = 1; id < context->graph->n_nodes; id++)
+        if (is_conv(opf_graph_node(context->graph, id)))
+            OPF_TRY(absorb(context, id, changed, error));
     return OPF_OK;
 }

@@ -111,9 +111,11 @@ static bool report_used_outside(const opf_step_plan *plan, const char *rule)
                                plan->n + 1, "result %s is also a graph output",
                                opf_graph_value(graph, plan->plain)->name);
     const opf_node *reader = opf_graph_node(graph, use->node);
-    return opf_report_miss(plan->context->report, rule, anchor->name, OPF_MISS_USED_OUTSIDE, reader->name, plan->n,
-                           plan->n + 1, "result %s is also read by %s (%s)", opf_graph_value(graph, plan->plain)->name,
-                           reader->name, reader->op_type);
+    const bool captured = use->input >= reader->n_inputs - reader->n_captures;
+    return opf_report_miss(plan->context->report, rule, anchor->name,
+                           captured ? OPF_MISS_CAPTURED : OPF_MISS_USED_OUTSIDE, reader->name, plan->n, plan->n + 1,
+                           "result %s is also read %s %s (%s)", opf_graph_value(graph, plan->plain)->name,
+                           captured ? "in a body of" : "by", reader->name, reader->op_type);
 }
 
 /* ---- absorbing ---- */
@@ -157,7 +159,8 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
     opf_step_plan plan = {.context = context, .anchor = id, .root = id};
     plan.result = opf_graph_value(graph, anchor->outputs[0])->info;
     plan.plain = anchor->epilogue.n == 0 ? anchor->outputs[0] : 0;
-    if (!opf_types_have(OPF_TYPES_FLOAT, plan.result.type) || plan.result.rank < 0)
+    opf_steps_begin(&plan);
+    if (!opf_steps_may_host(&plan))
         return OPF_OK;
     opf_steps_grow(&plan);
     if (plan.refused != 0)

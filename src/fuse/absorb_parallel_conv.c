@@ -4,7 +4,9 @@
  * whose results are views. Activations behind them go along where they are the same; a branch that an elementwise node
  * of another kind reads keeps it as its epilogue and stays out.
  */
+#include "fuse/absorb_channel.h"
 #include "fuse/absorb_steps.h"
+#include "fuse/legality.h"
 
 #include <string.h>
 
@@ -41,14 +43,16 @@ static bool same_attr(const opf_attr *a, const opf_attr *b)
     return a->type == OPF_ATTR_INT || (a->type == OPF_ATTR_FLOAT && memcmp(&a->f, &b->f, sizeof a->f) == 0);
 }
 
-static bool same_attrs(const opf_node *a, const opf_node *b)
+/* An attribute that one node has otherwise than the other one; NULL: none. */
+static const char *other_attr(const opf_node *a, const opf_node *b)
 {
-    if (a->n_attrs != b->n_attrs)
-        return false;
     for (uint32_t i = 0; i < a->n_attrs; i++)
         if (!same_attr(&a->attrs[i], opf_node_attr(b, a->attrs[i].name)))
-            return false;
-    return true;
+            return a->attrs[i].name;
+    for (uint32_t i = 0; i < b->n_attrs; i++)
+        if (opf_node_attr(a, b->attrs[i].name) == NULL)
+            return b->attrs[i].name;
+    return NULL;
 }
 
 static bool same_kernel(const opf_const *a, const opf_const *b)
@@ -57,57 +61,132 @@ static bool same_kernel(const opf_const *a, const opf_const *b)
            memcmp(a->dims + 1, b->dims + 1, (size_t)(a->rank - 1) * sizeof *a->dims) == 0;
 }
 
-static bool get_branch(const opf_graph *graph, opf_use use, branch *b)
+/* Still a node of its own: what carries steps has fused otherwise. */
+static bool is_conv(const opf_graph *graph, opf_use use)
 {
     const opf_node *conv = opf_graph_node(graph, use.node);
-    if (use.node == 0 || use.input != 0 || conv->op != &opf_op_Conv || conv->prologue.n != 0 || conv->epilogue.n != 0 ||
-        conv->n_inputs != conv->n_own_inputs || conv->n_own_inputs < 2 || opf_node_int(conv, "group", 1) != 1)
-        return false;
-    *b = (branch){.conv = use.node, .result = conv->outputs[0], .weights = constant_of(graph, conv->inputs[1])};
+    return use.node != 0 && use.input == 0 && conv->op == &opf_op_Conv && conv->prologue.n == 0 && conv->epilogue.n == 0 &&
+           conv->n_inputs == conv->n_own_inputs && conv->n_own_inputs >= 2;
+}
+
+static bool get_weights(opf_fuse_context *context, branch *b, opf_refusal *why)
+{
+    const opf_graph *graph = context->graph;
+    const opf_node *conv = opf_graph_node(graph, b->conv);
     const bool has_bias = conv->n_own_inputs > 2 && conv->inputs[2] != 0;
+    b->weights = constant_of(graph, conv->inputs[1]);
     b->bias = has_bias ? constant_of(graph, conv->inputs[2]) : NULL;
-    if (b->weights == NULL || b->weights->rank < 3 || !opf_types_have(OPF_TYPES_FLOAT, b->weights->type) ||
-        b->weights->count == 0 || (has_bias && b->bias == NULL))
-        return false;
-    const opf_use *reader = opf_graph_single_use(graph, b->result);
-    if (reader != NULL && opf_steps_is_candidate(graph, reader->node)) {
-        if (opf_graph_node(graph, reader->node)->n_inputs != 1)
-            return false;
-        b->activation = reader->node;
-        b->result = opf_graph_node(graph, reader->node)->outputs[0];
-    }
-    /* An output of the graph would be a copy. An elementwise reader would lose the convolution before it. */
-    for (uint32_t i = 0; i < opf_graph_value(graph, b->result)->n_uses; i++) {
-        const opf_node_id node = opf_graph_value(graph, b->result)->uses[i].node;
-        if (node == 0 || opf_steps_is_candidate(graph, node))
-            return false;
+    if (opf_node_int(conv, "group", 1) != 1)
+        return opf_refuse(context, why, OPF_MISS_ATTR, b->conv, "group is %lld, must be 1",
+                          (long long)opf_node_int(conv, "group", 1));
+    if (b->weights == NULL || (has_bias && b->bias == NULL))
+        return opf_refuse(context, why, OPF_MISS_CONST, b->conv, "%s must be a constant",
+                          opf_graph_value(graph, conv->inputs[b->weights == NULL ? 1 : 2])->name);
+    if (!opf_types_have(OPF_TYPES_FLOAT, b->weights->type))
+        return opf_refuse(context, why, OPF_MISS_DTYPE, b->conv, "the weights are %s, must be a float",
+                          opf_type_name(b->weights->type));
+    return (b->weights->rank >= 3 && b->weights->count != 0) ||
+           opf_refuse(context, why, OPF_MISS_SHAPE, b->conv, "the weights have no elements");
+}
+
+/* An output of the graph would be a copy. An elementwise reader would lose the convolution before it. */
+static bool check_readers(opf_fuse_context *context, const branch *b, opf_refusal *why)
+{
+    const opf_graph *graph = context->graph;
+    const opf_value *result = opf_graph_value(graph, b->result);
+    for (uint32_t i = 0; i < result->n_uses; i++) {
+        const opf_node_id node = result->uses[i].node;
+        if (node == 0)
+            return opf_refuse(context, why, OPF_MISS_IS_OUTPUT, b->conv, "result %s is a graph output: a part would be copied",
+                              result->name);
+        if (opf_steps_is_candidate(graph, node))
+            return opf_refuse(context, why, OPF_MISS_NO_GAIN, node, "%s (%s) fuses better with %s alone",
+                              opf_graph_node(graph, node)->name, opf_graph_node(graph, node)->op_type,
+                              opf_graph_node(graph, b->conv)->name);
     }
     return true;
 }
 
-static bool fits(const opf_graph *graph, const branch *a, const branch *b)
+static bool get_branch(opf_fuse_context *context, opf_use use, branch *b, opf_refusal *why)
 {
-    const opf_node *x = opf_graph_node(graph, a->activation), *y = opf_graph_node(graph, b->activation);
-    return same_kernel(a->weights, b->weights) &&
-           same_attrs(opf_graph_node(graph, a->conv), opf_graph_node(graph, b->conv)) &&
-           (a->activation == 0) == (b->activation == 0) && (a->activation == 0 || (x->op == y->op && same_attrs(x, y)));
+    const opf_graph *graph = context->graph;
+    *b = (branch){.conv = use.node, .result = opf_graph_node(graph, use.node)->outputs[0]};
+    if (!get_weights(context, b, why))
+        return false;
+    const opf_use *reader = opf_graph_single_use(graph, b->result);
+    if (reader != NULL && opf_steps_is_candidate(graph, reader->node) &&
+        opf_graph_node(graph, reader->node)->n_inputs == 1) {
+        b->activation = reader->node;
+        b->result = opf_graph_node(graph, reader->node)->outputs[0];
+    }
+    return check_readers(context, b, why);
+}
+
+static bool same_activations(opf_fuse_context *context, const branch *a, const branch *b, opf_refusal *why)
+{
+    const opf_node *x = opf_graph_node(context->graph, a->activation), *y = opf_graph_node(context->graph, b->activation);
+    if (a->activation == 0 && b->activation == 0)
+        return true;
+    if (a->activation != 0 && b->activation != 0 && x->op == y->op && other_attr(x, y) == NULL)
+        return true;
+    return opf_refuse(context, why, OPF_MISS_OP, b->activation != 0 ? b->activation : b->conv,
+                      "%s is followed by %s, %s by %s", opf_graph_node(context->graph, b->conv)->name,
+                      b->activation != 0 ? y->op_type : "no activation", opf_graph_node(context->graph, a->conv)->name,
+                      a->activation == 0 ? "none" : b->activation != 0 && x->op == y->op ? "one with other attributes" : x->op_type);
+}
+
+static bool fits(opf_fuse_context *context, const branch *a, const branch *b, opf_refusal *why)
+{
+    const opf_node *x = opf_graph_node(context->graph, a->conv), *y = opf_graph_node(context->graph, b->conv);
+    if (!same_kernel(a->weights, b->weights))
+        return opf_refuse(context, why, OPF_MISS_SHAPE, b->conv, "its window is not that of %s", x->name);
+    const char *attr = other_attr(x, y);
+    if (attr != NULL)
+        return opf_refuse(context, why, OPF_MISS_ATTR, b->conv, "%s is not what it is at %s", attr, x->name);
+    return same_activations(context, a, b, why);
 }
 
 /* The first set of at least two that fit one another. */
 static bool find_merge(opf_fuse_context *context, opf_value_id x, merge *m)
 {
-    const opf_graph *graph = context->graph;
-    const opf_value *value = opf_graph_value(graph, x);
+    const opf_value *value = opf_graph_value(context->graph, x);
     branch b;
     for (uint32_t i = 0; i < value->n_uses; i++) {
         m->n = 0;
         for (uint32_t k = i; k < value->n_uses; k++)
-            if (get_branch(graph, value->uses[k], &b) && (k == i || (m->n > 0 && fits(graph, &m->list[0], &b))))
+            if (is_conv(context->graph, value->uses[k]) && get_branch(context, value->uses[k], &b, NULL) &&
+                (k == i || (m->n > 0 && fits(context, &m->list[0], &b, NULL))))
                 m->list[m->n++] = b;
         if (m->n >= 2)
             return true;
     }
     return false;
+}
+
+/* Of convolutions that read one image and stay apart: each but the first says what is in the way. */
+static bool report(opf_fuse_context *context, opf_value_id x)
+{
+    const opf_graph *graph = context->graph;
+    const opf_value *value = opf_graph_value(graph, x);
+    branch first = {0}, b;
+    opf_refusal of_first = {0};
+    for (uint32_t i = 0; i < value->n_uses; i++) {
+        opf_refusal why = {0};
+        if (!is_conv(graph, value->uses[i]))
+            continue;
+        if (first.conv == 0) {
+            (void)get_branch(context, value->uses[i], &first, &of_first);
+            continue;
+        }
+        if (get_branch(context, value->uses[i], &b, &why) && of_first.reason == NULL)
+            (void)fits(context, &first, &b, &why);
+        if (why.reason == NULL)
+            why = of_first;
+        if (!opf_report_miss(context->report, rule, opf_graph_node(graph, b.conv)->name, why.code,
+                             opf_graph_node(graph, why.node)->name, 1, 2, "%s", why.reason))
+            return false;
+    }
+    return true;
 }
 
 /* ---- building ---- */
@@ -200,6 +279,9 @@ static opf_status apply(opf_fuse_context *context, opf_value_id x, merge *m, opf
 
 opf_status opf_absorb_parallel_conv(opf_fuse_context *context, bool *changed, opf_error *error)
 {
+    /* Arithmetic with constants goes into the filters first: then activations stand right behind. */
+    for (opf_node_id id = 1; id < context->graph->n_nodes; id++)
+        OPF_TRY(opf_absorb_channel(context, id, changed, error));
     for (opf_value_id x = 1; x < context->graph->n_values; x++) {
         const opf_value *value = opf_graph_value(context->graph, x);
         opf_node_id anchor = 0;
@@ -208,7 +290,11 @@ opf_status opf_absorb_parallel_conv(opf_fuse_context *context, bool *changed, op
             continue;
         m.list = OPF_NEW(context->scratch, branch, value->n_uses);
         OPF_OOM_IF(error, m.list == NULL);
-        if (!find_merge(context, x, &m) || !opf_fuse_allows(context, rule, m.list[0].conv))
+        if (!find_merge(context, x, &m)) {
+            OPF_OOM_IF(error, !report(context, x));
+            continue;
+        }
+        if (!opf_fuse_allows(context, rule, m.list[0].conv))
             continue;
         OPF_TRY(apply(context, x, &m, &anchor, error));
         *changed = true;

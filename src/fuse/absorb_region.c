@@ -9,11 +9,12 @@
 static opf_value_id main_operand(opf_fuse_context *context, const opf_node *node)
 {
     const opf_graph *graph = context->graph;
-    const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
+    opf_info out = opf_graph_value(graph, node->outputs[0])->info;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const opf_value_id value = node->inputs[i];
+        out.type = value == 0 ? out.type : opf_graph_value(graph, value)->info.type;
         if (value != 0 && opf_graph_value(graph, value)->constant == NULL &&
-            opf_legal_same(context, &opf_graph_value(graph, value)->info, out, NULL))
+            opf_legal_same(context, &opf_graph_value(graph, value)->info, &out, NULL))
             return value;
     }
     return 0;
@@ -50,7 +51,9 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
     opf_step_plan plan = {.context = context, .root = id};
     plan.plain = main_operand(context, opf_graph_node(graph, id));
     plan.result = opf_graph_value(graph, opf_graph_node(graph, id)->outputs[0])->info;
-    if (plan.plain == 0 || !opf_types_have(OPF_TYPES_FLOAT, plan.result.type) || !opf_steps_take(&plan, id))
+    plan.result.type = opf_steps_region_type(graph, id);
+    opf_steps_begin(&plan);
+    if (plan.plain == 0 || !opf_steps_may_host(&plan) || !opf_steps_take(&plan, id))
         return OPF_OK;
     opf_steps_grow(&plan);
     if (plan.n < 2) {

@@ -15,9 +15,10 @@ static bool is_plain(const opf_node *node)
 bool opf_steps_is_candidate(const opf_graph *graph, opf_node_id id)
 {
     const opf_node *node = opf_graph_node(graph, id);
-    return id != 0 && is_plain(node) && (node->op->traits & OPF_ELEMENTWISE) != 0 && node->n_outputs == 1 &&
-           node->outputs[0] != 0 && node->n_own_inputs == node->n_inputs && node->n_inputs >= 1 &&
-           node->n_inputs <= OPF_STEP_ARGS && node->inputs[0] != 0;
+    return id != 0 && is_plain(node) && node->n_outputs == 1 &&
+           ((node->op->traits & OPF_ELEMENTWISE) != 0 || opf_steps_is_conversion(graph, id)) && node->outputs[0] != 0 &&
+           node->n_own_inputs == node->n_inputs && node->n_inputs >= 1 && node->n_inputs <= OPF_STEP_ARGS &&
+           node->inputs[0] != 0;
 }
 
 bool opf_steps_is_anchor(const opf_node *node)
@@ -106,29 +107,50 @@ static const opf_info *enlarging_operand(const opf_step_plan *plan, const opf_no
     return &opf_graph_value(graph, node->outputs[0])->info;
 }
 
-static bool check_types(opf_step_plan *plan, opf_node_id id)
+/* All axes but the last are of size 1. */
+static bool is_row(const opf_info *info, int32_t rank)
+{
+    bool row = info->rank > 0 && info->rank <= rank;
+    for (int32_t i = 0; row && i + 1 < info->rank; i++)
+        row = opf_dim_is(info->dims[i], 1);
+    return row;
+}
+
+/* A row whose length nobody has proven to be that of the result, a scale a column of an integer product: a run in which
+   it is another uses the graph as loaded. */
+static bool suppose_row(opf_step_plan *plan, opf_node_id id)
 {
     const opf_graph *graph = plan->context->graph;
-    const opf_node *node = opf_graph_node(graph, id);
-    for (uint32_t i = 0; i <= node->n_inputs; i++) {
-        const opf_value_id value = i < node->n_inputs ? node->inputs[i] : node->outputs[0];
-        if (value == 0)
-            continue;
-        const opf_type type = opf_graph_value(graph, value)->info.type;
-        if (type != plan->result.type)
-            return opf_refuse(plan->context, &plan->why, OPF_MISS_DTYPE, id, "%s has elements of type %s, must be %s",
-                              opf_graph_value(graph, value)->name, opf_type_name(type),
-                              opf_type_name(plan->result.type));
+    const opf_node *node = opf_graph_node(graph, id), *anchor = opf_graph_node(graph, plan->anchor);
+    if (plan->anchor == 0 || (anchor->op->traits & OPF_CONTRACTION) == 0 || node->n_inputs != 2 ||
+        plan->result.rank < 1)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const opf_info *row = &opf_graph_value(graph, node->inputs[i])->info;
+        if (!is_inside(plan, node->inputs[i]) && is_inside(plan, node->inputs[1 - i]) &&
+            is_row(row, plan->result.rank) &&
+            opf_fuse_suppose_fits(plan->context, row->dims[row->rank - 1], plan->result.dims[plan->result.rank - 1]))
+            return true;
     }
-    return true;
+    return false;
+}
+
+static bool has_shape(const opf_step_plan *plan, opf_node_id id, opf_refusal *why)
+{
+    const opf_graph *graph = plan->context->graph;
+    opf_info out = opf_graph_value(graph, opf_graph_node(graph, id)->outputs[0])->info;
+    out.type = plan->result.type; /* types are another matter */
+    return opf_legal_same(plan->context, &out, &plan->result, why);
 }
 
 static bool check_shape(opf_step_plan *plan, opf_node_id id)
 {
     const opf_node *node = opf_graph_node(plan->context->graph, id);
     opf_refusal ignored;
-    const opf_info *out = &opf_graph_value(plan->context->graph, node->outputs[0])->info;
-    if (opf_legal_same(plan->context, out, &plan->result, &ignored))
+    if (has_shape(plan, id, &ignored))
+        return true;
+    if (ignored.code == OPF_MISS_SHAPE_UNKNOWN && suppose_row(plan, id) &&
+        opf_fuse_infer(plan->context, id, NULL) == OPF_OK && has_shape(plan, id, &ignored))
         return true;
     const opf_miss_code code = ignored.code == OPF_MISS_RANK ? OPF_MISS_SHAPE : ignored.code;
     return opf_refuse(plan->context, &plan->why, code, id, "operand is %s, must be %s or broadcast to it",
@@ -153,7 +175,19 @@ static bool check_operands(opf_step_plan *plan, opf_node_id id)
 
 static bool may_take(opf_step_plan *plan, opf_node_id id)
 {
-    return check_types(plan, id) && check_shape(plan, id) && check_operands(plan, id);
+    return opf_steps_check_types(plan, id) && check_shape(plan, id) && check_operands(plan, id);
+}
+
+/* Arithmetic on one row or one number: computed again for each row, beside a contraction it costs nothing. */
+static bool is_row_arithmetic(const opf_step_plan *plan, const opf_node *node)
+{
+    const opf_graph *graph = plan->context->graph;
+    const opf_node *anchor = opf_graph_node(graph, plan->anchor);
+    const opf_info *info = &opf_graph_value(graph, node->outputs[0])->info;
+    const bool arithmetic =
+        node->op == &opf_op_Mul || node->op == &opf_op_Add || node->op == &opf_op_Sub || node->op == &opf_op_Div;
+    return plan->anchor != 0 && (anchor->op->traits & OPF_CONTRACTION) != 0 && arithmetic &&
+           (info->rank == 0 || is_row(info, plan->result.rank));
 }
 
 /* An elementwise node that only `reader` reads goes along: its operands cannot depend on the host, for the reader's do
@@ -169,9 +203,17 @@ static bool may_pull(opf_step_plan *plan, opf_value_id value, opf_node_id reader
     for (uint32_t i = 0; i < v->n_uses; i++)
         if (v->uses[i].node != reader)
             return false;
-    const bool allowed = check_types(plan, v->producer) && check_shape(plan, v->producer);
+    const bool allowed =
+        opf_steps_check_types(plan, v->producer) &&
+        (is_row_arithmetic(plan, opf_graph_node(graph, v->producer)) || check_shape(plan, v->producer));
     plan->why = kept;
     return allowed;
+}
+
+static void push(opf_step_plan *plan, opf_node_id node, bool pulled)
+{
+    plan->pulled[plan->n] = pulled;
+    plan->nodes[plan->n++] = node;
 }
 
 static void pull(opf_step_plan *plan, opf_node_id reader, uint32_t room)
@@ -182,36 +224,53 @@ static void pull(opf_step_plan *plan, opf_node_id reader, uint32_t room)
         if (value == 0 || is_inside(plan, value) || plan->n + room >= OPF_MAX_STEPS || !may_pull(plan, value, reader))
             continue;
         const opf_node_id producer = opf_graph_value(plan->context->graph, value)->producer;
-        pull(plan, producer, room + 1);
-        plan->pulled[plan->n] = true;
-        plan->nodes[plan->n++] = producer;
+        const opf_node_id half = opf_steps_other_half(plan->context->graph, producer);
+        if (half != 0 && plan->n + room + 1 >= OPF_MAX_STEPS)
+            continue;
+        pull(plan, half != 0 ? half : producer, room + 1 + (half != 0));
+        if (half != 0)
+            push(plan, half, true);
+        push(plan, producer, true);
     }
 }
 
-/* Values that the steps taken so far read from outside; repetitions count, which errs on the safe side. */
+/* Values that the anchor's steps and those taken so far read from outside. */
 static uint32_t count_operands(const opf_step_plan *plan)
 {
     const opf_graph *graph = plan->context->graph;
     const opf_node *anchor = opf_graph_node(graph, plan->anchor);
-    uint32_t n = plan->anchor != 0 ? anchor->n_inputs - anchor->n_own_inputs : 0;
+    const uint32_t own = plan->anchor != 0 ? anchor->n_own_inputs : 0;
+    opf_value_id seen[OPF_MAX_STEPS * OPF_STEP_ARGS];
+    uint32_t n = 0, before = plan->anchor != 0 ? anchor->n_inputs - own : 0;
     for (uint32_t k = 0; k < plan->n; k++) {
         const opf_node *node = opf_graph_node(graph, plan->nodes[k]);
-        for (uint32_t i = 0; i < node->n_inputs; i++)
-            n += node->inputs[i] != 0 && !is_inside(plan, node->inputs[i]);
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            bool known = node->inputs[i] == 0 || is_inside(plan, node->inputs[i]);
+            for (uint32_t j = 0; j < before && !known; j++)
+                known = anchor->inputs[own + j] == node->inputs[i];
+            for (uint32_t j = 0; j < n && !known; j++)
+                known = seen[j] == node->inputs[i];
+            if (!known)
+                seen[n++] = node->inputs[i];
+        }
     }
-    return n;
+    return before + n;
 }
 
 bool opf_steps_take(opf_step_plan *plan, opf_node_id id)
 {
     const opf_node *anchor = opf_graph_node(plan->context->graph, plan->anchor);
     const uint32_t existing = plan->anchor != 0 ? anchor->epilogue.n : 0;
-    if (plan->n + existing >= OPF_MAX_STEPS || count_operands(plan) + OPF_STEP_ARGS > OPF_MAX_STEP_OPERANDS ||
-        !may_take(plan, id))
+    const opf_node_id half = opf_steps_other_half(plan->context->graph, id);
+    const bool is_second = half != 0 && opf_graph_node(plan->context->graph, id)->op == &opf_op_DequantizeLinear;
+    const bool is_closed = plan->n != 0 && opf_steps_is_last(plan->context->graph, plan->nodes[plan->n - 1]);
+    if (is_second || is_closed || plan->n + existing + (half != 0) >= OPF_MAX_STEPS ||
+        count_operands(plan) + OPF_STEP_ARGS > OPF_MAX_STEP_OPERANDS || !may_take(plan, id))
         return false;
-    pull(plan, id, 1 + existing);
-    plan->pulled[plan->n] = false;
-    plan->nodes[plan->n++] = id;
+    pull(plan, id, 1 + existing + (half != 0));
+    push(plan, id, half != 0);
+    if (half != 0)
+        push(plan, half, false);
     return true;
 }
 
@@ -318,7 +377,7 @@ static bool add_step(opf_step_plan *plan, step_values *values, const opf_node *n
     opf_graph *graph = plan->context->graph;
     opf_step step = {.op = node->op,
                      .op_type = node->op_type,
-                     .type = plan->result.type,
+                     .type = opf_graph_value(graph, node->outputs[0])->info.type,
                      .attrs = node->attrs,
                      .n_attrs = node->n_attrs,
                      .n_args = node->n_inputs,

@@ -13,6 +13,7 @@
 
 typedef struct opf_fuse_context {
     opf_graph *graph; /* the main graph or a body; bodies come first, innermost first */
+    const opf_graph *root; /* the main graph */
     opf_fuse_report *report;
     const opf_fuse_options *options;
     opf_arena *scratch; /* lives until opf_fuse returns */
@@ -29,6 +30,13 @@ bool opf_fuse_is_enabled(const opf_fuse_context *context, const char *rule);
 /* Ask once a rewrite is known to be legal: false when the rule is off or the budget of rewrites is spent, which is then
    reported as a near miss (DISABLED, BUDGET) with this start node. */
 bool opf_fuse_allows(const opf_fuse_context *context, const char *rule, opf_node_id start);
+
+/* A size is at least 1, or is computed from sizes of the main graph's inputs: then it is noted in the report, and a run
+   where it is 0 uses the graph as loaded. False: neither, or memory is out. */
+bool opf_fuse_suppose_positive(opf_fuse_context *context, opf_dim size);
+
+/* The same for a size that is 1 or another one, so that it broadcasts to it: shapes are inferred with that from then on. */
+bool opf_fuse_suppose_fits(opf_fuse_context *context, opf_dim part, opf_dim whole);
 
 /* Infers the outputs of a node again, its anchor's result under the steps included, into the graph's infos. */
 opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id node, opf_error *error);

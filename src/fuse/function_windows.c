@@ -49,13 +49,25 @@ static double lower_bound(const opf_graph *graph, opf_value_id x)
     return -HUGE_VAL;
 }
 
+/* A border of finite numbers is seen where there is no image, and minus infinity stands for it then. */
+static bool has_pixels(const opf_rule_call *call)
+{
+    opf_info x;
+    if (!opf_function_ranked(call, 1, &x))
+        return false;
+    for (int32_t i = 2; i < x.rank; i++)
+        if (!opf_fuse_suppose_positive(call->context, x.dims[i]))
+            return OPF_REFUSE(call, SHAPE_UNKNOWN, "%s may have no pixels", opf_function_show(call, &x));
+    return true;
+}
+
 bool opf_rule_is_never_above(const opf_rule_call *call)
 {
     double v = 0;
     if (call->args[0].kind != OPF_ITEM_ABSENT && !opf_item_number(call->context->graph, &call->args[0], &v))
         return OPF_REFUSE(call, CONST, "%s is no number", opf_rule_arg_name(call, 0));
     if (call->args[1].kind == OPF_ITEM_VALUE && v <= lower_bound(call->context->graph, call->args[1].value))
-        return true;
+        return v == -HUGE_VAL || has_pixels(call);
     return OPF_REFUSE(call, CONST, "%s is %g, which can be the largest in a window", opf_rule_arg_name(call, 0), v);
 }
 

@@ -57,6 +57,53 @@ bool opf_fuse_allows(const opf_fuse_context *context, const char *rule, opf_node
     return allows(context, rule, opf_fuse_family(rule), start, 1);
 }
 
+static bool is_of_input(void *user, const char *symbol, int64_t *n)
+{
+    const opf_graph *root = user;
+    *n = 1 << 20; /* whatever */
+    for (uint32_t i = 0; i < root->n_inputs; i++) {
+        const opf_info *info = &opf_graph_value(root, root->inputs[i])->info;
+        for (int32_t k = 0; k < info->rank; k++) {
+            const char *name = opf_dim_symbol_name(root->dims, info->dims[k]);
+            if (name != NULL && strcmp(name, symbol) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool opf_fuse_suppose_positive(opf_fuse_context *context, opf_dim size)
+{
+    opf_graph *graph = context->graph;
+    opf_fuse_report *report = context->report;
+    int64_t n;
+    if (opf_dim_at_least(graph->dims, size, 1))
+        return true;
+    if (opf_dim_is_number(size) || graph != context->root || !opf_dim_evaluate(graph->dims, size, is_of_input, graph, &n))
+        return false;
+    for (uint32_t i = 0; i < report->n_supposed; i++)
+        if (opf_dim_equal(report->supposed[i], size))
+            return true;
+    return OPF_PUSH(report->arena, report->supposed, report->n_supposed, report->supposed_capacity, size);
+}
+
+bool opf_fuse_suppose_fits(opf_fuse_context *context, opf_dim part, opf_dim whole)
+{
+    opf_graph *graph = context->graph;
+    opf_fuse_report *report = context->report;
+    const opf_fit fit = {part, whole};
+    int64_t n;
+    if (opf_dim_is(part, 1) || opf_dim_equal(part, whole) || opf_dim_is_one_or(graph->dims, part, whole))
+        return true;
+    if ((opf_dim_is_number(part) && opf_dim_is_number(whole)) || graph != context->root ||
+        !opf_dim_evaluate(graph->dims, part, is_of_input, graph, &n) ||
+        !opf_dim_evaluate(graph->dims, whole, is_of_input, graph, &n) ||
+        !OPF_PUSH(report->arena, report->fits, report->n_fits, report->fits_capacity, fit))
+        return false;
+    opf_dims_state_one_or(graph->dims, part, whole);
+    return true;
+}
+
 opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id id, opf_error *error)
 {
     opf_graph *graph = context->graph;
@@ -188,7 +235,9 @@ static opf_status try_rule(rules_round *r, opf_match *match, opf_node_id start)
     OPF_OOM_IF(r->error, match->failed);
     if (!found)
         return keep_miss(r, match, start);
-    if (!allows(r->context, rule->name, rule->family, start, match->block->n_nodes))
+    /* What stays is not part of the fusion. */
+    const opf_node_id subject = match->stays != start ? start : match->nodes[match->nodes[0] == start ? 1 : 0];
+    if (!allows(r->context, rule->name, rule->family, subject, match->block->n_nodes))
         return OPF_OK;
     bool applied;
     opf_node_id anchor;
@@ -343,7 +392,7 @@ opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_
     opf_rules rules = {0};
     opf_arena_init(&scratch, graph->arena->heap);
     opf_fuse_context context = {
-        .graph = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
+        .graph = graph, .root = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
     /* Names of rules and attributes outlive this stage, in the report and on nodes. */
     opf_status status = read_rules(options, graph->arena, &rules, error);
     if (options->order != 0)

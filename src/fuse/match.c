@@ -354,12 +354,18 @@ static bool finish(opf_match *m)
     if (m->forgiven != NULL)
         return false;
     opf_fuse_context *context = m->context;
-    opf_value_id kept[OPF_MATCH_NODES];
+    opf_value_id kept[OPF_MATCH_NODES + 1];
     uint32_t n_kept = 0;
     opf_refusal why = {0};
     for (uint32_t r = 0; r < m->rule->n_rewrites; r++)
         for (uint32_t t = 0; t < m->rule->rewrites[r].n_targets && n_kept < OPF_MATCH_NODES; t++)
             kept[n_kept++] = m->items[m->rule->rewrites[r].targets[t]].value;
+    m->stays = 0;
+    if (m->rule->keeps != OPF_RULE_NO_NAME &&
+        !opf_legal_uses(context, m->items[m->rule->keeps].value, m->nodes, m->n_nodes, NULL)) {
+        m->stays = m->node_of[m->rule->keeps];
+        kept[n_kept++] = m->items[m->rule->keeps].value;
+    }
     /* With one result, and everything else read inside only, the nodes are convex by themselves. */
     if (!opf_legal_interior(context, m->nodes, m->n_nodes, kept, n_kept, &why) ||
         (n_kept > 1 && !opf_legal_convex(context, m->nodes, m->n_nodes, &why)))

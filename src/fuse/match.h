@@ -42,6 +42,7 @@ typedef struct opf_match {
     uint32_t n_trail;
     opf_node_id nodes[OPF_MATCH_NODES]; /* each once */
     uint32_t n_nodes, n_skipped;        /* skipped: Identity and its like among them */
+    opf_node_id stays; /* the node of the name that the rule keeps, where others read it too */
     uint32_t steps;
     const opf_rule_expr *forgiven; /* a literal that may differ: how much else would match? */
     uint32_t most;                 /* nodes matched at once */

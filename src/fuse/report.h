@@ -35,12 +35,21 @@ typedef struct opf_miss {
     uint32_t next;        /* with the same start; used while misses are collected */
 } opf_miss;
 
+/* A size that is 1 or another one. */
+typedef struct opf_fit {
+    opf_dim part, whole;
+} opf_fit;
+
 typedef struct opf_fuse_report {
     opf_arena *arena;
     opf_fusion *fusions;
     uint32_t n_fusions, fusions_capacity;
     opf_miss *misses;
     uint32_t n_misses, misses_capacity;
+    opf_dim *supposed; /* what fusions took to be at least 1: a run where one is not uses the graph as loaded */
+    uint32_t n_supposed, supposed_capacity;
+    opf_fit *fits; /* what fusions took to broadcast */
+    uint32_t n_fits, fits_capacity;
     opf_map by_start; /* the first miss of a start node, while misses are collected */
 } opf_fuse_report;
 

@@ -217,13 +217,13 @@ static uint32_t count_contractions(const opf_graph *graph, const opf_node_id *no
     return count;
 }
 
-/* Each rewrite lowers (contractions, nodes): so they come to an end. */
+/* Each rewrite lowers (contractions, nodes, reads of nodes that stay): so they come to an end. */
 static outcome check_gain(rewriter *r)
 {
     const opf_match *m = r->match;
     uint32_t old = count_contractions(r->graph, m->nodes, m->n_nodes),
              new = count_contractions(r->graph, r->nodes, r->n_nodes);
-    if (new < old || (new == old && r->n_nodes < m->n_nodes))
+    if (new < old || (new == old && r->n_nodes < m->n_nodes)) /* one that stays is read once less */
         return MADE;
     return REFUSE(r, NO_GAIN, "%u nodes would become %u, %u contractions %u", m->n_nodes, r->n_nodes, old, new);
 }
@@ -250,6 +250,8 @@ static bool join_origins(rewriter *r)
     for (uint32_t i = 0; i < r->n_nodes; i++)
         for (uint32_t k = 0; k < m->n_nodes; k++) {
             const opf_node *old = opf_graph_node(r->graph, m->nodes[k]);
+            if (m->nodes[k] == m->stays)
+                continue;
             if (old->n_origin != 0 ? !opf_node_join_origin(r->graph, r->nodes[i], m->nodes[k])
                                    : !opf_node_add_origin(r->graph, r->nodes[i], old->name))
                 return false;
@@ -274,7 +276,8 @@ static bool exchange(rewriter *r, const opf_node_id *tops)
         }
     }
     for (uint32_t k = 0; k < m->n_nodes; k++)
-        opf_graph_remove_node(r->graph, m->nodes[k]);
+        if (m->nodes[k] != m->stays)
+            opf_graph_remove_node(r->graph, m->nodes[k]);
     for (uint32_t i = 0; i < m->rule->n_rewrites; i++) {
         bool taken = false;
         for (uint32_t k = 0; k < i; k++)

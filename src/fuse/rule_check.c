@@ -237,6 +237,9 @@ opf_status opf_rule_check(opf_rule *rule, opf_arena *arena, opf_error *error)
         c.sets.always[k] = true;
     for (uint32_t b = 0; b < rule->n_blocks; b++)
         OPF_TRY(check_block(&c, &rule->blocks[b]));
+    if (rule->keeps != OPF_RULE_NO_NAME && !(c.sets.always[rule->keeps] && c.sets.interior[rule->keeps]))
+        return opf_rule_fail(rule, rule->place, error, "keeps needs the target of a match statement, %s is none",
+                             rule->names[rule->keeps]);
     OPF_TRY(check_where(&c));
     OPF_TRY(check_lets(&c));
     return check_rewrites(&c);

@@ -409,7 +409,7 @@ static opf_status parse_sections(parser *p)
 
 static opf_status parse_rule(parser *p, opf_rule *rule)
 {
-    *rule = (opf_rule){.file = p->scan.file, .place = p->scan.token.place};
+    *rule = (opf_rule){.file = p->scan.file, .place = p->scan.token.place, .keeps = OPF_RULE_NO_NAME};
     p->rule = rule;
     if (!is_word(p, "rule"))
         return FAIL(p, p->scan.token.place, "expected 'rule', found '%.*s'", (int)p->scan.token.length,
@@ -429,6 +429,10 @@ static opf_status parse_rule(parser *p, opf_rule *rule)
         OPF_TRY(take(p));
     }
     OPF_OOM_IF(p->scan.error, rule->family == NULL);
+    if (is_word(p, "keeps")) {
+        OPF_TRY(take(p));
+        OPF_TRY(take_name(p, &rule->keeps));
+    }
     return parse_sections(p);
 }
 

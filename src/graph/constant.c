@@ -214,6 +214,25 @@ const opf_const *opf_const_add(opf_const_pool *pool, const opf_const *a, const o
     return limit_depth(pool, c);
 }
 
+const opf_const *opf_const_slice(opf_const_pool *pool, const opf_const *a, const int64_t *start, const int64_t *dims)
+{
+    for (int32_t i = 0; i < a->rank; i++)
+        assert(start[i] >= 0 && dims[i] >= 0 && dims[i] <= a->dims[i] && start[i] <= a->dims[i] - dims[i]);
+    opf_const *c = new_const(pool, OPF_CONST_SLICE, a->type, a->rank, dims);
+    if (c == NULL || !set_args(pool, c, &a, 1))
+        return NULL;
+    c->start = opf_arena_copy(pool->arena, start, sizeof *start * (size_t)a->rank);
+    return c->start == NULL ? NULL : limit_depth(pool, c);
+}
+
+const opf_const *opf_const_expand(opf_const_pool *pool, const opf_const *a, const int64_t *dims)
+{
+    for (int32_t i = 0; i < a->rank; i++)
+        assert(dims[i] == a->dims[i] || a->dims[i] == 1);
+    opf_const *c = new_const(pool, OPF_CONST_EXPAND, a->type, a->rank, dims);
+    return c != NULL && set_args(pool, c, &a, 1) ? limit_depth(pool, c) : NULL;
+}
+
 /* ---- small constants that are computed now ---- */
 
 static double apply(char op, double a, double b)

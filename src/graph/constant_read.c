@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading constants. One walk serves all readers: a box of a recipe is read into a strided destination. Movement
- * (transpose, reshape, concat) only changes what box is read and where it goes; arithmetic goes through chunks of
+ * (transpose, reshape, concat, slice, expand) only changes what box is read and where it goes; arithmetic goes through chunks of
  * doubles on the stack, so that nothing is allocated and each element is rounded once, at the end.
  */
 #include "graph/constant.h"
@@ -72,11 +72,12 @@ static bool reshape_strides(int32_t rank, const int64_t *dims, const int64_t *st
     return true;
 }
 
-/* The leaf whose elements c shows at strides (in elements). Constants without elements have no strides. */
-static const opf_const *find_strided(const opf_const *c, int64_t strides[OPF_MAX_RANK])
+/* The leaf whose elements c shows from *offset on at strides (in elements). Constants without elements have no strides. */
+static const opf_const *find_strided(const opf_const *c, int64_t strides[OPF_MAX_RANK], int64_t *offset)
 {
     if (c->count == 0)
         return NULL;
+    *offset = 0;
     if (c->kind == OPF_CONST_BYTES) {
         set_dense(c->rank, c->dims, strides);
         return c;
@@ -86,26 +87,32 @@ static const opf_const *find_strided(const opf_const *c, int64_t strides[OPF_MAX
             strides[i] = 0;
         return c;
     }
-    if (c->kind != OPF_CONST_TRANSPOSE && c->kind != OPF_CONST_RESHAPE)
+    if (c->kind != OPF_CONST_TRANSPOSE && c->kind != OPF_CONST_RESHAPE && c->kind != OPF_CONST_SLICE &&
+        c->kind != OPF_CONST_EXPAND)
         return NULL;
     const opf_const *a = c->args[0];
     int64_t          inner[OPF_MAX_RANK];
-    const opf_const *leaf = find_strided(a, inner);
+    const opf_const *leaf = find_strided(a, inner, offset);
     if (leaf == NULL)
         return NULL;
     if (c->kind == OPF_CONST_RESHAPE)
         return reshape_strides(a->rank, a->dims, inner, c->rank, c->dims, strides) ? leaf : NULL;
     for (int32_t i = 0; i < c->rank; i++)
-        strides[i] = inner[c->perm[i]];
+        strides[i] = c->kind == OPF_CONST_TRANSPOSE ? inner[c->perm[i]] : c->dims[i] == a->dims[i] ? inner[i] : 0;
+    for (int32_t i = 0; c->kind == OPF_CONST_SLICE && i < c->rank; i++) {
+        strides[i] = inner[i];
+        *offset += c->start[i] * inner[i];
+    }
     return leaf;
 }
 
 bool opf_const_strided_f32(const opf_const *c, const char **data, int64_t strides[OPF_MAX_RANK])
 {
-    const opf_const *leaf = c->type == OPF_FLOAT ? find_strided(c, strides) : NULL;
+    int64_t          offset;
+    const opf_const *leaf = c->type == OPF_FLOAT ? find_strided(c, strides, &offset) : NULL;
     if (leaf == NULL || leaf->type != OPF_FLOAT)
         return false;
-    *data = leaf->data;
+    *data = (const char *)leaf->data + offset * (int64_t)sizeof(float);
     return true;
 }
 
@@ -156,15 +163,10 @@ static void copy_plane(size_t size, const plane *p, char *dst, const char *src)
 
 static void copy_sub_byte(size_t bits, const plane *p, char *dst, int64_t to, const char *src, int64_t from)
 {
-    int64_t  each = 8 / (int64_t)bits;
-    unsigned mask = (1u << bits) - 1;
     for (int64_t i = 0; i < p->n[0]; i++)
-        for (int64_t j = 0; j < p->n[1]; j++) {
-            int64_t  s = from + i * p->s[0] + j * p->s[1], d = to + i * p->d[0] + j * p->d[1];
-            unsigned x     = (unsigned)(unsigned char)src[s / each] >> ((unsigned)(s % each) * (unsigned)bits) & mask;
-            unsigned shift = (unsigned)(d % each) * (unsigned)bits;
-            dst[d / each]  = (char)(((unsigned char)dst[d / each] & ~(mask << shift)) | (x << shift));
-        }
+        for (int64_t j = 0; j < p->n[1]; j++)
+            opf_store_bits(bits, dst, (size_t)(to + i * p->d[0] + j * p->d[1]),
+                           opf_load_bits(bits, src, (size_t)(from + i * p->s[0] + j * p->s[1])));
 }
 
 #define CONVERT_PLANE(from_type, to_type)                                                                              \
@@ -303,6 +305,41 @@ static void read_concat(const opf_const *c, const int64_t *start, const int64_t 
             read_box(part, s, n, &piece);
         }
         at += size;
+    }
+}
+
+static void read_slice(const opf_const *c, const int64_t *start, const int64_t *count, const target *dst)
+{
+    int64_t s[OPF_MAX_RANK];
+    for (int32_t i = 0; i < c->rank; i++)
+        s[i] = c->start[i] + start[i];
+    read_box(c->args[0], s, count, dst);
+}
+
+/* Each repetition is read anew: nothing is kept in between. */
+static void read_expand(const opf_const *c, const int64_t *start, const int64_t *count, const target *dst)
+{
+    const opf_const *a = c->args[0];
+    int64_t          s[OPF_MAX_RANK], n[OPF_MAX_RANK], index[OPF_MAX_RANK] = {0};
+    target           piece = *dst;
+    for (int32_t i = 0; i < c->rank; i++) {
+        s[i] = a->dims[i] == c->dims[i] ? start[i] : 0;
+        n[i] = a->dims[i] == c->dims[i] ? count[i] : 1;
+    }
+    for (;;) {
+        read_box(a, s, n, &piece);
+        int32_t i = c->rank - 1;
+        for (; i >= 0; i--) {
+            if (n[i] == count[i])
+                continue;
+            piece.offset += dst->strides[i];
+            if (++index[i] < count[i])
+                break;
+            piece.offset -= dst->strides[i] * count[i];
+            index[i] = 0;
+        }
+        if (i < 0)
+            return;
     }
 }
 
@@ -452,15 +489,18 @@ static void read_box(const opf_const *c, const int64_t *start, const int64_t *co
     for (int32_t i = 0; i < c->rank; i++)
         if (count[i] == 0)
             return;
-    int64_t          strides[OPF_MAX_RANK];
-    const opf_const *leaf = find_strided(c, strides);
+    int64_t          strides[OPF_MAX_RANK], from;
+    const opf_const *leaf = find_strided(c, strides, &from);
     if (leaf != NULL) {
-        int64_t from = 0;
         for (int32_t i = 0; i < c->rank; i++)
             from += start[i] * strides[i];
         copy_box(c->rank, count, leaf->type, leaf->data, from, strides, dst);
     } else if (c->kind == OPF_CONST_CONCAT) {
         read_concat(c, start, count, dst);
+    } else if (c->kind == OPF_CONST_SLICE) {
+        read_slice(c, start, count, dst);
+    } else if (c->kind == OPF_CONST_EXPAND) {
+        read_expand(c, start, count, dst);
     } else if (c->kind == OPF_CONST_TRANSPOSE) {
         read_transpose(c, start, count, dst);
     } else if (c->kind == OPF_CONST_RESHAPE) {
@@ -487,6 +527,11 @@ void opf_const_read_f64(const opf_const *c, const int64_t *start, const int64_t 
 void opf_const_read_f32(const opf_const *c, const int64_t *start, const int64_t *count, float *dst)
 {
     read_dense(c, start, count, OPF_FLOAT, dst);
+}
+
+void opf_const_read(const opf_const *c, const int64_t *start, const int64_t *count, void *dst)
+{
+    read_dense(c, start, count, c->type, dst);
 }
 
 void opf_const_write(const opf_const *c, void *dst)

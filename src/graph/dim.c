@@ -34,6 +34,10 @@ typedef struct {
     uint32_t hash, next; /* chain of the table */
 } expr;
 
+typedef struct {
+    opf_dim part, whole; /* part is 1 or whole */
+} one_or;
+
 struct opf_dims {
     opf_arena *arena;
     expr      *exprs; /* [0] unused */
@@ -42,6 +46,8 @@ struct opf_dims {
     uint32_t   n_atoms, atoms_capacity;
     uint32_t  *buckets;
     opf_map    symbols; /* name to atom */
+    one_or    *stated;
+    uint32_t   n_stated, stated_capacity;
     uint32_t   n_unknowns;
     bool       failed;
 };
@@ -66,6 +72,22 @@ opf_dims *opf_dims_create(opf_arena *arena)
         !OPF_PUSH(arena, dims->atoms, dims->n_atoms, dims->atoms_capacity, (atom){0}))
         return NULL;
     return dims;
+}
+
+opf_dims *opf_dims_clone(const opf_dims *dims, opf_arena *arena)
+{
+    opf_dims *copy = opf_arena_copy(arena, dims, sizeof *dims);
+    if (copy == NULL)
+        return NULL;
+    copy->arena           = arena;
+    copy->symbols.arena   = arena;
+    copy->exprs_capacity  = dims->n_exprs;
+    copy->atoms_capacity  = dims->n_atoms;
+    copy->exprs           = opf_arena_copy(arena, dims->exprs, dims->n_exprs * sizeof *dims->exprs);
+    copy->atoms           = opf_arena_copy(arena, dims->atoms, dims->n_atoms * sizeof *dims->atoms);
+    copy->buckets         = opf_arena_copy(arena, dims->buckets, BUCKETS * sizeof *dims->buckets);
+    copy->symbols.entries = opf_arena_copy(arena, dims->symbols.entries, dims->symbols.capacity * sizeof *dims->symbols.entries);
+    return copy->exprs != NULL && copy->atoms != NULL && copy->buckets != NULL && copy->symbols.entries != NULL ? copy : NULL;
 }
 
 bool opf_dims_failed(const opf_dims *dims)
@@ -397,6 +419,23 @@ bool opf_dim_is_clipped(const opf_dims *dims, opf_dim part, opf_dim whole)
         return false;
     return (opf_dim_equal(a->a, whole) && opf_dim_at_least(dims, a->b, 2)) ||
            (opf_dim_equal(a->b, whole) && opf_dim_at_least(dims, a->a, 2));
+}
+
+bool opf_dim_is_one_or(const opf_dims *dims, opf_dim part, opf_dim whole)
+{
+    for (uint32_t i = 0; i < dims->n_stated; i++)
+        if (opf_dim_equal(dims->stated[i].part, part) && opf_dim_equal(dims->stated[i].whole, whole))
+            return true;
+    return false;
+}
+
+void opf_dims_state_one_or(opf_dims *dims, opf_dim part, opf_dim whole)
+{
+    const one_or fact = {part, whole};
+    if (opf_dim_is(part, 1) || opf_dim_equal(part, whole) || opf_dim_is_one_or(dims, part, whole))
+        return;
+    if (!OPF_PUSH(dims->arena, dims->stated, dims->n_stated, dims->stated_capacity, fact))
+        dims->failed = true;
 }
 
 static bool atom_at_least(const opf_dims *dims, uint32_t id, int64_t bound)

@@ -18,6 +18,8 @@ typedef struct opf_dim {
 typedef struct opf_dims opf_dims; /* the table; lives in an arena */
 
 opf_dims *opf_dims_create(opf_arena *arena); /* NULL when there is no memory */
+/* A table of its own, in which every dimension of the first means the same. NULL when there is no memory. */
+opf_dims *opf_dims_clone(const opf_dims *dims, opf_arena *arena);
 
 static inline opf_dim opf_dim_number(int64_t n)
 {
@@ -55,6 +57,10 @@ opf_dim opf_dim_min(opf_dims *dims, opf_dim a, opf_dim b);
 /* part is min(whole, c) for some c of at least 2. Where both are dims of one numpy broadcast, the result is `whole`: they
    are equal unless whole exceeds c, and then they do not broadcast at all. Exporters slice masks and positions like this. */
 bool opf_dim_is_clipped(const opf_dims *dims, opf_dim part, opf_dim whole);
+
+/* States that part is 1 or whole, which an operator demands of an operand; and whether that has been stated. */
+void opf_dims_state_one_or(opf_dims *dims, opf_dim part, opf_dim whole);
+bool opf_dim_is_one_or(const opf_dims *dims, opf_dim part, opf_dim whole);
 
 /* Proven comparisons, with symbols at least 0 (or at least 1: pass least = 1). False: unknown. */
 bool opf_dim_at_least(const opf_dims *dims, opf_dim d, int64_t bound);

@@ -178,6 +178,24 @@ bool opf_graph_append_input(opf_graph *graph, opf_node_id node, opf_value_id val
     return add_use(graph, value, node, n->n_inputs - 1);
 }
 
+bool opf_graph_set_own_inputs(opf_graph *graph, opf_node_id node, const opf_value_id *values, uint32_t n)
+{
+    opf_node     *changed = &graph->nodes[node];
+    opf_value_id *inputs  = OPF_NEW(graph->arena, opf_value_id, n);
+    if (inputs == NULL)
+        return false;
+    for (uint32_t i = 0; i < changed->n_inputs; i++)
+        remove_use(graph, changed->inputs[i], node, i);
+    changed->inputs   = inputs;
+    changed->n_inputs = changed->n_own_inputs = n;
+    for (uint32_t i = 0; i < n; i++) {
+        inputs[i] = values[i];
+        if (!add_use(graph, values[i], node, i))
+            return false;
+    }
+    return true;
+}
+
 bool opf_graph_append_output(opf_graph *graph, opf_node_id node, opf_value_id value)
 {
     opf_node     *n       = &graph->nodes[node];

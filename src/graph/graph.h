@@ -94,7 +94,7 @@ enum { OPF_STEP_ARGS = 4 };
 typedef struct opf_step {
     const opf_op *op;
     const char   *op_type;
-    opf_type      type; /* of the result: the anchor's own (a step never changes the type) */
+    opf_type      type; /* of the result; only conversions (Cast, QuantizeLinear, DequantizeLinear) change it */
     opf_attr     *attrs;
     uint32_t      n_attrs;
     opf_arg       args[OPF_STEP_ARGS];
@@ -184,6 +184,8 @@ static inline bool opf_node_is_alive(const opf_node *node)
 bool opf_graph_set_input(opf_graph *graph, opf_node_id node, uint32_t input, opf_value_id value);
 /* Appends an own input (only while there are no step operands or captures), a step operand or a capture. */
 bool opf_graph_append_input(opf_graph *graph, opf_node_id node, opf_value_id value);
+/* Replaces all own inputs; only while there are no step operands or captures. */
+bool opf_graph_set_own_inputs(opf_graph *graph, opf_node_id node, const opf_value_id *values, uint32_t n);
 bool opf_graph_append_output(opf_graph *graph, opf_node_id node, opf_value_id value);
 /* Makes node the producer of value instead of whoever was; the old producer's output slot becomes 0. */
 bool opf_graph_set_output(opf_graph *graph, opf_node_id node, uint32_t output, opf_value_id value);

@@ -157,21 +157,15 @@ opf_status opf_scan_shape(opf_scan *scan, opf_info *info)
 
 bool opf_text_is_raw(opf_type type)
 {
-    return opf_types_have(OPF_TYPES_FLOAT8 | OPF_TYPES_SUBBYTE, type);
+    return opf_types_have(OPF_TYPES_FLOAT8 | OPF_TYPES_FLOAT6 | OPF_TYPES_SUBBYTE, type);
 }
 
 int64_t opf_text_raw_get(opf_type type, const void *data, size_t i)
 {
-    size_t   bits = opf_type_bits(type), bit = i * bits;
-    unsigned raw = (unsigned)((const unsigned char *)data)[bit / 8] >> bit % 8 & ((1u << bits) - 1);
+    size_t   bits = opf_type_bits(type);
+    unsigned raw  = opf_load_bits(bits, data, i);
     bool     is_negative = (type == OPF_INT4 || type == OPF_INT2) && (raw >> (bits - 1)) != 0;
     return is_negative ? (int64_t)raw - (1 << bits) : (int64_t)raw;
-}
-
-static void raw_put(opf_type type, unsigned char *data, size_t i, int64_t x) /* the bits must be 0 before */
-{
-    size_t bits = opf_type_bits(type), bit = i * bits;
-    data[bit / 8] = (unsigned char)(data[bit / 8] | ((unsigned)x & ((1u << bits) - 1)) << bit % 8);
 }
 
 static opf_status scan_element(opf_scan *scan, opf_type type, unsigned char *data, size_t i)
@@ -190,7 +184,7 @@ static opf_status scan_element(opf_scan *scan, opf_type type, unsigned char *dat
     }
     int64_t stored;
     if (opf_text_is_raw(type)) {
-        raw_put(type, data, i, number.i);
+        opf_store_bits(opf_type_bits(type), data, i, (unsigned)number.i);
         stored = opf_text_raw_get(type, data, i);
     } else {
         opf_store_i64(type, data, i, number.i);

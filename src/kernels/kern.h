@@ -43,13 +43,18 @@ typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols)
     X(SIGN) X(GELU) X(GELU_TANH) X(SWISH /* p0 beta: x*sigmoid(beta*x) */)                                             \
     X(HARD_SIGMOID /* p0 alpha, p1 beta */) X(HARD_SWISH /* x*max(0,min(1,x/6+0.5)) */) X(SOFTPLUS) X(MISH)            \
     X(ELU /* p0 alpha */) X(SELU /* p0 alpha, p1 gamma */) X(CELU /* p0 alpha */) X(SOFTSIGN)                          \
-    X(THRESHOLDED_RELU /* p0 alpha */) X(SIN) X(COS)
+    X(THRESHOLDED_RELU /* p0 alpha */) X(SIN) X(COS)                                                                   \
+    X(QUANTIZE /* b: scale; p0 lo, p1 hi: the level of a/b above the zero point, in [lo, hi]; 0 for NaN */)
 typedef enum opf_ew {
 #define X(name) OPF_EW_##name,
     OPF_EW_MAP(X)
 #undef X
     OPF_EW_COUNT
 } opf_ew;
+static inline bool opf_ew_reads_b(opf_ew op)
+{
+    return (op >= OPF_EW_ADD && op <= OPF_EW_POW) || op == OPF_EW_PRELU || op == OPF_EW_QUANTIZE;
+}
 typedef void (*opf_ew_fn)(float *dst, const float *a, const float *b, size_t n, const float *p);
 
 /* ---- depthwise convolution -----------------------------------------------------------------------------------------
@@ -94,6 +99,27 @@ typedef struct opf_winograd_output {
     float        lo, hi;
 } opf_winograd_output;
 
+/* ---- normalised columns -----------------------------------------------------------------------------------------------
+ * y[r][c] = (x[r][c] - mean[c]) * scale[c] * gain[r] + shift[c] + offset[r], clamped. Statistics belong to columns: channels of
+ * channels-last pixels, or pixels of channels-first images. */
+typedef struct opf_columns {
+    const float *x;
+    ptrdiff_t    x_row; /* between rows; columns are contiguous */
+    float       *y;     /* may be x, with the same rows */
+    ptrdiff_t    y_row;
+    size_t       rows, cols;
+    const float *mean, *scale; /* a number a column */
+    const float *shift;        /* the same, or NULL: 0 */
+    const float *gain, *offset; /* a number a row, or NULL: 1 and 0 */
+    float        lo, hi;        /* clamp; NaN passes through */
+} opf_columns;
+
+/* y = (x - mean)*scale + shift over a row, clamped. */
+typedef struct opf_affine {
+    float mean, scale, shift;
+    float lo, hi; /* NaN passes through */
+} opf_affine;
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opf_kern {
@@ -114,7 +140,9 @@ typedef struct opf_kern {
     void (*rms_norm)(const float *x, const float *gamma, float *y, size_t n, float eps);
     void (*softmax)(const float *x, float *y, size_t n);     /* one row; a row of -inf gives NaN */
     void (*log_softmax)(const float *x, float *y, size_t n);
-    float (*reduce_sum)(const float *x, size_t n); /* in a fixed order */
+    float (*reduce_sum)(const float *x, size_t n); /* in a fixed order, as all sums */
+    float (*abs_sum)(const float *x, size_t n);
+    float (*square_sum)(const float *x, size_t n, float mean); /* of (x - mean)^2 */
     float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
 
     void (*depthwise)(const opf_depthwise_line *line);
@@ -123,8 +151,12 @@ typedef struct opf_kern {
     /* Channels-last windows: taps pixel pointers, c channels each. */
     void (*pool_max)(const float *const *taps, size_t n_taps, float *dst, size_t c); /* n_taps >= 1; NaN if any */
     void (*pool_sum)(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c);
-    /* dst[c] = scale * sum over n pixels at x + i*stride. */
+    /* dst[c] = scale * sum over n pixels at x + i*stride; of absolute values; of (x - mean[c])^2, mean NULL: 0. */
     void (*pixel_sum)(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c);
+    void (*pixel_abs_sum)(const float *x, ptrdiff_t stride, size_t n, float *dst, size_t c);
+    void (*pixel_square_sum)(const float *x, ptrdiff_t stride, size_t n, const float *mean, float *dst, size_t c);
+    void (*normalise)(const float *x, const opf_affine *affine, float *y, size_t n); /* y may be x */
+    void (*normalise_columns)(const opf_columns *tile);
 
     /* dst[r*dst_row + c] = src[r*src_row + c*src_col]: dst rows contiguous. Handles src_col == 1 (copy) and src_row == 1
        (transpose) fast. */
@@ -148,13 +180,15 @@ typedef struct opf_instr {
 typedef struct opf_program {
     uint32_t  n; /* instructions; the last one is the result; 0: the tile itself */
     uint32_t  n_operands, n_stores;
+    opf_type  levels; /* of the result: UINT8 or INT8, whole numbers that fit; NONE: floats */
     opf_instr instr[OPF_PROGRAM_MAX];
 } opf_program;
 
-/* An operand or store seen from element [0][0] of the tile. Strides in floats; 0 broadcasts. */
+/* An operand or store seen from element [0][0] of the tile. Strides in elements; 0 broadcasts. */
 typedef struct opf_operand {
-    const float *data;
-    ptrdiff_t    row, col;
+    const void *data;
+    ptrdiff_t   row, col;
+    opf_type    levels; /* UINT8 or INT8, read as numbers; NONE: floats */
 } opf_operand;
 typedef struct opf_store {
     float    *data;
@@ -163,7 +197,7 @@ typedef struct opf_store {
 
 /* Runs the program over rows x cols: tile at src (row stride src_row, contiguous columns; NULL when no instruction reads
    arg 0), result to dst (row stride dst_row, column stride 1); dst may be src. scratch: opf_program_scratch floats. Any cols: works in
-   pieces of OPF_PROGRAM_COLS. */
+   pieces of OPF_PROGRAM_COLS. dst is an array of levels where the program says so. */
 void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
                      const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch);
 size_t opf_program_scratch(const opf_program *program); /* floats */

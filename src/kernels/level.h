@@ -7,6 +7,7 @@
 
 void opf_kern_init_ref(opf_kern *kern); /* every slot */
 void opf_ew_init_ref(opf_kern *kern);   /* its elementwise part */
+void opf_norm_init_ref(opf_kern *kern);
 void opf_winograd_init_ref(opf_kern *kern);
 
 /* vec/ compiled for a level */

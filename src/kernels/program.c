@@ -60,16 +60,49 @@ static bool is_dense(const area *block, ptrdiff_t row, ptrdiff_t col)
     return (col == 1 || block->cols == 1) && (block->rows == 1 || row == (ptrdiff_t)block->cols);
 }
 
+/* What is filled is copied behind itself. */
 static void fill(float *dst, float x, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    size_t done = n < 16 ? n : 16;
+    for (size_t i = 0; i < done; i++)
         dst[i] = x;
+    for (size_t more; done < n; done += more) {
+        more = n - done < done ? n - done : done;
+        memcpy(dst + done, dst, more * sizeof *dst);
+    }
+}
+
+static const float *read_levels(const opf_operand *operand, const area *block, float *buffer)
+{
+    for (size_t r = 0; r < block->rows; r++)
+        for (size_t c = 0; c < block->cols; c++) {
+            const ptrdiff_t at = (ptrdiff_t)(block->row + r) * operand->row + (ptrdiff_t)(block->col + c) * operand->col;
+            buffer[r * block->cols + c] =
+                operand->levels == OPF_INT8 ? (float)((const int8_t *)operand->data)[at] : (float)((const uint8_t *)operand->data)[at];
+        }
+    return buffer;
+}
+
+/* The last result as levels: whole numbers that fit. */
+static void write_levels(opf_type type, void *dst, ptrdiff_t row, const area *block, const float *src)
+{
+    for (size_t r = 0; r < block->rows; r++)
+        for (size_t c = 0; c < block->cols; c++) {
+            const ptrdiff_t at    = (ptrdiff_t)(block->row + r) * row + (ptrdiff_t)(block->col + c);
+            const int32_t   level = (int32_t)src[r * block->cols + c];
+            if (type == OPF_INT8)
+                ((int8_t *)dst)[at] = (int8_t)level;
+            else
+                ((uint8_t *)dst)[at] = (uint8_t)level;
+        }
 }
 
 /* The block of an operand, dense: in place, or expanded at buffer. */
 static const float *read_block(const opf_kern *kern, const opf_operand *operand, const area *block, float *buffer)
 {
-    const float *src = operand->data + (ptrdiff_t)block->row * operand->row + (ptrdiff_t)block->col * operand->col;
+    if (operand->levels != OPF_TYPE_NONE)
+        return read_levels(operand, block, buffer);
+    const float *src = (const float *)operand->data + (ptrdiff_t)block->row * operand->row + (ptrdiff_t)block->col * operand->col;
     if (is_dense(block, operand->row, operand->col))
         return src;
     if (operand->col == 0)
@@ -122,7 +155,8 @@ static void run_block(machine *m, const area *block)
     const size_t       n       = block->rows * block->cols;
     const float       *read[OPF_PROGRAM_OPERANDS] = {NULL}, *results[OPF_PROGRAM_MAX];
     const float       *src = m->src.data ? read_block(m->kern, &m->src, block, m->src_buffer) : NULL;
-    float *direct = is_dense(block, m->dst.row, 1) ? m->dst.data + (ptrdiff_t)block->row * m->dst.row + block->col : NULL;
+    const bool levels = program->levels != OPF_TYPE_NONE;
+    float *direct = !levels && is_dense(block, m->dst.row, 1) ? m->dst.data + (ptrdiff_t)block->row * m->dst.row + block->col : NULL;
     const float *result = src;
 
     for (uint32_t i = 0; i < program->n; i++) {
@@ -138,7 +172,9 @@ static void run_block(machine *m, const area *block)
             write_block(m->kern, &m->stores[instr->store], block, out);
         result = results[i] = out;
     }
-    if (result && result != direct)
+    if (levels)
+        write_levels(program->levels, m->dst.data, m->dst.row, block, result);
+    else if (result && result != direct)
         write_block(m->kern, &m->dst, block, result);
 }
 
@@ -148,7 +184,7 @@ void opf_program_run(const opf_kern *kern, const opf_program *program, const opf
     if (rows == 0 || cols == 0)
         return;
     machine m = {.kern = kern, .program = program, .operands = operands, .stores = stores};
-    m.src             = (opf_operand){src, src_row, 1};
+    m.src             = (opf_operand){.data = src, .row = src_row, .col = 1};
     m.dst             = (opf_store){dst, dst_row, 1};
     m.src_buffer      = scratch;
     m.operand_buffers = scratch + OPF_PROGRAM_COLS;

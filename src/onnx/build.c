@@ -194,6 +194,10 @@ static opf_status declare_outputs(scope *s)
     for (uint32_t i = 0; i < s->wire->nodes.n; i++) {
         const wire_node *node     = &s->wire->nodes.list[i];
         const opf_const *constant = NULL;
+        if (!opf_wire_is_constant(node))
+            OPF_OOM_IF(b->error, !opf_tally_add(&b->ops, b->tensors.arena, node->op_type));
+        if (node->is_dead)
+            continue;
         if (opf_wire_is_constant(node)) {
             OPF_FAIL_IF(b->error, node->outputs.n != 1, OPF_INVALID_MODEL, "node %s (Constant) has %u outputs", opf_wire_label(node),
                         node->outputs.n);
@@ -361,7 +365,6 @@ static opf_status build_node(scope *s, const wire_node *from)
     OPF_TRY(opf_build_attrs(b, from, node, graphs, &n_graphs));
     OPF_OOM_IF(b->error, !opf_node_add_origin(s->graph, id, node->name));
     s->built.versions[id] = (int32_t)opf_wire_version(b->model, from);
-    OPF_OOM_IF(b->error, !opf_tally_add(&b->ops, b->tensors.arena, from->op_type));
     return n_graphs == 0 ? OPF_OK : build_bodies(s, id, graphs, n_graphs);
 }
 

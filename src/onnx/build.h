@@ -8,13 +8,18 @@
 
 /* ---- opsets.c ---- */
 
-/* IR version, opset imports of the model and its functions. */
-opf_status opf_wire_check_versions(const wire_model *model, opf_error *error);
+/* IR version, opset imports of the model and its functions; of several imports of a domain the highest is kept. */
+opf_status opf_wire_check_versions(wire_model *model, opf_error *error);
 /* The opset that node's operator is of; 0: its domain is not imported. */
 int64_t opf_wire_version(const wire_model *model, const wire_node *node);
 bool opf_wire_is_constant(const wire_node *node);
-/* After inlining: every operator is supported, or all that are not are listed. */
+/* Every operator of a node that is not dead is supported, or all that are not are listed. */
 opf_status opf_wire_check_operators(const wire_model *model, opf_arena *arena, opf_error *error);
+
+/* ---- liveness.c ---- */
+
+/* After inlining: sets is_dead of every node, bodies of live nodes included. */
+opf_status opf_wire_mark_dead(wire_model *model, opf_heap *heap, opf_error *error);
 
 /* ---- build.c ---- */
 
@@ -32,7 +37,7 @@ typedef struct opf_builder {
     opf_map            node_names; /* of the whole model: name to how often it was wanted */
     const opf_const  **defaults;   /* by index of the main graph's inputs */
     wire_strings       constant_inputs;
-    opf_tally          ops; /* nodes made, by operator; Constant nodes do not count */
+    opf_tally          ops; /* nodes of the file, by operator; Constant nodes do not count, nor bodies of dead nodes */
     opf_error         *error;
 } opf_builder;
 

@@ -7,6 +7,7 @@
 #include "onnx/build.h"
 #include "onnx/contrib/contrib.h"
 #include "ops/control.h"
+#include "ops/import.h"
 #include "ops/infer.h"
 
 #include <string.h>
@@ -74,6 +75,8 @@ static opf_status lift_node(opf_graph *graph, opf_node_id id, int32_t version, o
 {
     const opf_op         *op      = opf_graph_node(graph, id)->op;
     const opf_contrib_op *contrib = opf_contrib_find(opf_graph_node(graph, id)->domain, opf_graph_node(graph, id)->op_type, version);
+    if (version < 6) /* which inputs may be overwritten: no business of the model's since */
+        OPF_TRY(opf_drop_attr(graph, id, "consumed_inputs"));
     if (contrib != NULL)
         OPF_TRY(opf_contrib_lift(contrib, graph, id, error));
     else if (op == NULL)
@@ -134,7 +137,8 @@ static opf_status lift_bodies(const opf_built *built, opf_node_id id, bool with_
     for (uint32_t i = 0; with_shapes && node->n_bodies != 0 && i < node->n_inputs; i++)
         OPF_TRY(opf_infer_constant(built->graph, node->inputs[i], error));
     for (uint32_t b = 0; b < node->n_bodies; b++) {
-        opf_body_enter(built->graph, id, b);
+        if (node->op != &opf_op_Scan || built->versions[id] >= 9) /* older: its inputs have a batch, those of the body none */
+            opf_body_enter(built->graph, id, b);
         OPF_TRY(lift_graph(&built->bodies[id][b], with_shapes, error));
     }
     return OPF_OK;

@@ -15,6 +15,7 @@ static opf_status load(const void *bytes, size_t size, opf_builder *builder, wir
     OPF_TRY(opf_wire_model(bytes, size, options->limits, arena, model, error));
     OPF_TRY(opf_wire_check_versions(model, error));
     OPF_TRY(opf_wire_inline(model, options->limits, arena, error));
+    OPF_TRY(opf_wire_mark_dead(model, arena->heap, error));
     OPF_TRY(opf_wire_check_operators(model, arena, error));
     opf_built built;
     OPF_TRY(opf_build_model(builder, &built));
@@ -38,7 +39,7 @@ static opf_status load(const void *bytes, size_t size, opf_builder *builder, wir
 opf_status opf_onnx_load(const void *bytes, size_t size, bool mapped, const opf_load_options *options, opf_arena *arena, opf_dims *dims,
                          opf_const_pool *consts, opf_loaded *loaded, opf_error *error)
 {
-    *loaded             = (opf_loaded){0};
+    *loaded             = (opf_loaded){.bytes = bytes, .size = size};
     wire_model  model   = {0};
     opf_builder builder = {
         .tensors = {.arena = arena, .consts = consts, .options = options, .mapped = mapped, .loaded = loaded},

@@ -27,6 +27,8 @@ typedef struct opf_load_options {
 
 /* What was loaded, besides the graph. */
 typedef struct opf_loaded {
+    const void      *bytes; /* the file */
+    size_t           size;
     opf_graph       *graph;
     int64_t          ir_version;
     const opf_opset *opsets;
@@ -54,8 +56,11 @@ typedef struct opf_mapping {
     const void *data;
     size_t      size;
     bool        is_mapped;
+    uint64_t    device, inode; /* of the file */
 } opf_mapping;
 opf_status opf_mapping_open(const char *path, bool no_mmap, int64_t limit, opf_heap *heap, opf_mapping *mapping, opf_error *error);
+/* The path leads to the file that is mapped. */
+bool opf_mapping_is_of(const opf_mapping *mapping, const char *path);
 void opf_mapping_close(opf_mapping *mapping, opf_heap *heap);
 
 /* A serialized TensorProto. data is owned by the heap unless it could be borrowed from bytes. */

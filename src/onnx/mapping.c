@@ -43,7 +43,8 @@ static opf_status open_file(int file, const char *path, bool no_mmap, int64_t li
     void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
     if (data == MAP_FAILED)
         return read_all(file, path, size, heap, mapping, error);
-    *mapping = (opf_mapping){.data = data, .size = size, .is_mapped = true};
+    *mapping = (opf_mapping){
+        .data = data, .size = size, .is_mapped = true, .device = (uint64_t)info.st_dev, .inode = (uint64_t)info.st_ino};
     return OPF_OK;
 }
 
@@ -56,6 +57,13 @@ opf_status opf_mapping_open(const char *path, bool no_mmap, int64_t limit, opf_h
     opf_status status = open_file(file, path, no_mmap, limit, heap, mapping, error);
     (void)close(file);
     return status;
+}
+
+bool opf_mapping_is_of(const opf_mapping *mapping, const char *path)
+{
+    struct stat info;
+    return mapping->is_mapped && stat(path, &info) == 0 && (uint64_t)info.st_dev == mapping->device &&
+           (uint64_t)info.st_ino == mapping->inode;
 }
 
 void opf_mapping_close(opf_mapping *mapping, opf_heap *heap)

@@ -88,6 +88,12 @@ static opf_status find_external(opf_tensor_reader *reader, const wire_tensor *t,
 
 /* ---- payloads ---- */
 
+/* In int32_data elements of 4 and 2 bits come packed, a byte in each int32; those of 6 bits come one by one. */
+static bool is_packed(opf_type type)
+{
+    return opf_type_bits(type) < 8 && !opf_types_have(OPF_TYPES_FLOAT6, type);
+}
+
 /* The type whose bits an element of int32_data or uint64_data is cut to. */
 static opf_type storage_type(opf_type type)
 {
@@ -101,8 +107,12 @@ static opf_status narrow(opf_arena *arena, opf_type type, const wire_ints *ints,
     char *copy = opf_arena_alloc(arena, bytes);
     OPF_OOM_IF(error, copy == NULL);
     opf_type storage = storage_type(type);
+    const bool is_whole = opf_type_bits(type) >= 8 || is_packed(type);
     for (uint32_t i = 0; i < ints->n; i++)
-        opf_store_i64(storage, copy, i, ints->list[i]);
+        if (is_whole)
+            opf_store_i64(storage, copy, i, ints->list[i]);
+        else
+            opf_store_bits(opf_type_bits(type), copy, i, (unsigned)((uint64_t)ints->list[i] & 0xff));
     *data = copy;
     return OPF_OK;
 }
@@ -113,7 +123,7 @@ static opf_status check_length(const char *field, size_t n, size_t wanted, opf_e
     return OPF_OK;
 }
 
-/* The typed fields. In int32_data, elements below a byte come packed, a byte in each int32. */
+/* The typed fields. */
 static opf_status find_typed(opf_arena *arena, const wire_tensor *t, opf_type type, size_t count, size_t bytes, const void **data, bool *in_file,
                              opf_error *error)
 {
@@ -140,7 +150,7 @@ static opf_status find_typed(opf_arena *arena, const wire_tensor *t, opf_type ty
         OPF_TRY(check_length("uint64_data", t->uint64s.n, count, error));
         return narrow(arena, type, &t->uint64s, bytes, data, error);
     default:
-        OPF_TRY(check_length("int32_data", t->int32s.n, opf_type_bits(type) < 8 ? bytes : count, error));
+        OPF_TRY(check_length("int32_data", t->int32s.n, is_packed(type) ? bytes : count, error));
         return narrow(arena, type, &t->int32s, bytes, data, error);
     }
 }

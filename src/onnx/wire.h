@@ -106,7 +106,8 @@ typedef struct wire_node {
     const char        *name, *op_type, *domain, *overload;
     wire_strings       inputs, outputs;
     wire_attrs         attrs;
-    const wire_opsets *opsets; /* that its operators are of */
+    const wire_opsets *opsets;  /* that its operators are of */
+    bool               is_dead; /* liveness.c: no output of the model needs it */
 } wire_node;
 typedef WIRE_LIST(wire_node) wire_nodes;
 

@@ -99,20 +99,57 @@ static const opf_attr_def selu_attrs[]         = {{.name = "alpha", .type = OPF_
 #define DEFINE_ATTRS(op, version, name, attrs, infer_fn)                                                               \
     OPF_DEFINE_UNARY_ATTRS(op, version, OPF_TYPES_FLOAT, infer_fn, reference_##name, attrs, OPF_COUNT(attrs))
 
-OPF_DEFINE_UNARY(Relu, 6, OPF_TYPES_FLOAT | OPF_TYPES_SINT, opf_infer_shape_only, reference_relu);
-DEFINE(Sigmoid, 6, sigmoid);
-DEFINE(Tanh, 6, tanh);
+OPF_DEFINE_UNARY(Relu, 1, OPF_TYPES_FLOAT | OPF_TYPES_SINT, opf_infer_shape_only, reference_relu);
+DEFINE(Sigmoid, 1, sigmoid);
+DEFINE(Tanh, 1, tanh);
 DEFINE(Softplus, 1, softplus);
 DEFINE(Softsign, 1, softsign);
 DEFINE(HardSwish, 14, hard_swish);
 DEFINE(Mish, 18, mish);
-DEFINE_ATTRS(Elu, 6, elu, alpha_attrs, opf_infer_shape_only);
-DEFINE_ATTRS(Selu, 6, selu, selu_attrs, opf_infer_shape_only);
-DEFINE_ATTRS(LeakyRelu, 6, leaky_relu, leaky_attrs, opf_infer_shape_only);
+DEFINE_ATTRS(Elu, 1, elu, alpha_attrs, opf_infer_shape_only);
+DEFINE_ATTRS(LeakyRelu, 1, leaky_relu, leaky_attrs, opf_infer_shape_only);
 DEFINE_ATTRS(ThresholdedRelu, 10, thresholded_relu, alpha_attrs, opf_infer_shape_only);
-DEFINE_ATTRS(HardSigmoid, 6, hard_sigmoid, hard_sigmoid_attrs, opf_infer_shape_only);
+DEFINE_ATTRS(HardSigmoid, 1, hard_sigmoid, hard_sigmoid_attrs, opf_infer_shape_only);
 DEFINE_ATTRS(Gelu, 20, gelu, gelu_attrs, infer_gelu);
 DEFINE_ATTRS(Swish, 24, swish, alpha_attrs, opf_infer_shape_only);
+
+/* Before opset 6 the constants of Selu that were not given had three or four digits. */
+static opf_status set_absent(opf_graph *graph, opf_node_id id, const char *name, float otherwise, opf_error *error)
+{
+    OPF_OOM_IF(error, opf_node_attr(opf_graph_node(graph, id), name) == NULL && !opf_node_set_float(graph, id, name, otherwise));
+    return OPF_OK;
+}
+
+static opf_status lift_selu(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    OPF_TRY(set_absent(graph, id, "alpha", 1.6732F, error));
+    return set_absent(graph, id, "gamma", 1.0507F, error);
+}
+
+static opf_status lower_selu(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    OPF_TRY(set_absent(graph, id, "alpha", selu_attrs[0].f, error));
+    return set_absent(graph, id, "gamma", selu_attrs[1].f, error);
+}
+
+static const opf_import_row selu_rows[] = {{6, lift_selu, lower_selu}};
+
+const opf_op opf_op_Selu = {.name      = "Selu",
+                            .domain    = "",
+                            .since     = 1,
+                            .traits    = OPF_ELEMENTWISE,
+                            .inputs    = OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}),
+                            .n_inputs  = 1,
+                            .outputs   = OPF_PARAMS({"Y", 'T', OPF_TYPES_FLOAT, 0}),
+                            .n_outputs = 1,
+                            .attrs     = selu_attrs,
+                            .n_attrs   = OPF_COUNT(selu_attrs),
+                            .rows      = selu_rows,
+                            .n_rows    = OPF_COUNT(selu_rows),
+                            .infer     = opf_infer_shape_only,
+                            .reference = reference_selu};
 
 static opf_status lower_celu(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {

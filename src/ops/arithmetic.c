@@ -178,7 +178,7 @@ static bool max_d(opf_dims *dims, opf_dim a, opf_dim b, opf_dim *result)
 
 /* ---- definitions ---- */
 
-/* A broadcast binary operator of opset 7 and up; opset 6 had broadcast= and axis=. */
+/* A broadcast binary operator of opset 7 and up; older opsets had broadcast= and axis=. */
 static const opf_import_row broadcast_rows[] = {{7, opf_lift_broadcast_6, opf_lower_broadcast_6}};
 static const opf_import_row variadic_rows[]  = {{8, opf_import_same, opf_lower_same_shapes}};
 
@@ -198,7 +198,7 @@ static const opf_import_row variadic_rows[]  = {{8, opf_import_same, opf_lower_s
     }                                                                                                                  \
     const opf_op opf_op_##op = {.name      = #op,                                                                      \
                                 .domain    = "",                                                                       \
-                                .since     = 6,                                                                        \
+                                .since     = 1,                                                                        \
                                 .traits    = OPF_ELEMENTWISE | (trait_set),                                            \
                                 .inputs    = OPF_PARAMS({"A", 'T', OPF_TYPES_NUMERIC, 0}, {"B", 'T', OPF_TYPES_NUMERIC, 0}), \
                                 .n_inputs  = 2,                                                                        \
@@ -225,7 +225,7 @@ DEFINE_BINARY(Div, div, 0, opf_check_divisor);
 #define DEFINE_VARIADIC(op, output, type_set, infer_fn, reference_fn)                                                  \
     const opf_op opf_op_##op = {.name      = #op,                                                                      \
                                 .domain    = "",                                                                       \
-                                .since     = 6,                                                                        \
+                                .since     = 1,                                                                        \
                                 .traits    = OPF_ELEMENTWISE | OPF_COMMUTATIVE,                                        \
                                 .inputs    = OPF_PARAMS({"data_0", 'T', (type_set), OPF_VARIADIC}),                    \
                                 .n_inputs  = 1,                                                                        \

@@ -3,8 +3,10 @@
    strided view. */
 #include "ops/elementwise.h"
 #include "ops/lift.h"
+#include "ops/lp_normalization.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef void (*normalize_function)(const opf_call *call, const opf_view *x, opf_view *y);
 
@@ -43,6 +45,27 @@ static void write_part(const opf_view *x, opf_view *y, double shift, double scal
 
 /* ---- LpNormalization ---- */
 
+opf_lp_guard opf_lp_guard_of(const opf_attr *attrs, uint32_t n_attrs, float *epsilon)
+{
+    static const char *const names[] = {[OPF_LP_MAX] = "max", [OPF_LP_ADD] = "add", [OPF_LP_INSIDE] = "inside"};
+    const opf_attr          *guard = opf_attrs_find(attrs, n_attrs, "guard"), *e = opf_attrs_find(attrs, n_attrs, "epsilon");
+    *epsilon = e != NULL ? e->f : 0.0F;
+    for (unsigned i = OPF_LP_MAX; guard != NULL && guard->s != NULL && i < OPF_COUNT(names); i++)
+        if (strcmp(guard->s, names[i]) == 0)
+            return (opf_lp_guard)i;
+    return OPF_LP_ZERO;
+}
+
+double opf_lp_denominator(opf_lp_guard guard, double epsilon, bool squared, double sum)
+{
+    const double inside = guard == OPF_LP_INSIDE ? sum + epsilon : sum, norm = squared ? sqrt(inside) : inside;
+    if (guard == OPF_LP_MAX)
+        return norm < epsilon ? epsilon : norm;
+    if (guard == OPF_LP_ZERO)
+        return norm == 0 ? 1 : norm; /* zeros stay zeros */
+    return guard == OPF_LP_ADD ? norm + epsilon : norm;
+}
+
 static opf_status infer_lp(opf_infer *infer, opf_error *error)
 {
     const int64_t p = opf_node_int(infer->node, "p", 2);
@@ -57,12 +80,14 @@ static void normalize_lp(const opf_call *call, const opf_view *x, opf_view *y)
 {
     const bool squared = opf_call_int(call, "p", 2) == 2;
     double     sum     = 0;
+    float      epsilon;
     opf_walk   walk;
     for (opf_walk_init(&walk, x->rank, x->dims, 1, &x); walk.left > 0; opf_walk_next(&walk)) {
         const double value = opf_view_f64(x, walk.offset[0]);
         sum += squared ? value * value : fabs(value);
     }
-    write_part(x, y, 0, sum == 0 ? 1 : squared ? sqrt(sum) : sum); /* zeros stay zeros */
+    const opf_lp_guard guard = opf_lp_guard_of(call->attrs, call->n_attrs, &epsilon);
+    write_part(x, y, 0, opf_lp_denominator(guard, (double)epsilon, squared, sum));
 }
 
 static opf_status run_lp(const opf_call *call, opf_error *error)
@@ -131,7 +156,9 @@ static const opf_import_row lp_rows[]  = {{22, opf_import_same, opf_lower_no_bfl
 static const opf_import_row mvn_rows[] = {{13, opf_import_same, opf_lower_no_bfloat16}};
 
 static const opf_attr_def lp_attrs[]  = {{.name = "axis", .type = OPF_ATTR_INT, .i = -1},
-                                         {.name = "p", .type = OPF_ATTR_INT, .i = 2}};
+                                         {.name = "p", .type = OPF_ATTR_INT, .i = 2},
+                                         {.name = "epsilon", .type = OPF_ATTR_FLOAT}, /* with guard; lp_normalization.h */
+                                         {.name = "guard", .type = OPF_ATTR_STRING}};
 static const opf_attr_def mvn_attrs[] = {{.name = "axes", .type = OPF_ATTR_INTS}};
 
 #define DEFINE_NORMALIZATION(op_name, version, op_attrs, op_rows, functions)                                           \

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BatchNormalization; training is refused by name in the spellings that opsets before 14 had for it. */
+/* BatchNormalization at inference; training is refused in every spelling. */
 #include "ops/check.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { X = 0, SCALE, B, MEAN, VAR };
 
 static opf_status infer_batch_normalization(opf_infer *infer, opf_error *error)
 {
-    const opf_info *x        = infer->in[X];
-    const bool      training = opf_node_int(infer->node, "training_mode", 0) != 0;
+    const opf_info *x = infer->in[X];
+    OPF_FAIL_IF(error, opf_node_int(infer->node, "training_mode", 0) != 0, OPF_UNSUPPORTED, "training mode is unsupported");
     for (uint32_t o = 1; o < infer->n_out; o++)
-        OPF_FAIL_IF(error, !training && infer->node->outputs[o] != 0, OPF_INVALID_MODEL, "output %u needs training_mode 1", o);
+        OPF_FAIL_IF(error, infer->node->outputs[o] != 0, OPF_INVALID_MODEL, "output %u needs training_mode 1", o);
     if (x->rank == 0)
         return opf_refuse_shapes(infer, X, X, error, "must have rank 1 or more");
     if (x->rank < 0)
@@ -22,8 +21,6 @@ static opf_status infer_batch_normalization(opf_infer *infer, opf_error *error)
     const opf_dim channels = x->rank > 1 ? x->dims[1] : opf_dim_number(1);
     for (uint32_t i = SCALE; i <= VAR; i++)
         OPF_TRY(opf_check_vector(infer, i, channels, X, error));
-    for (uint32_t o = 1; o < infer->n_out; o++)
-        OPF_TRY(opf_infer_set(infer, o, 1, &channels, error));
     return opf_infer_same(infer, 0, X, error);
 }
 
@@ -32,69 +29,21 @@ static double at(const opf_call *call, uint32_t input, int64_t channel)
     return opf_view_f64(&call->in[input], channel * call->in[input].strides[0]);
 }
 
-static int64_t channel(const opf_view *x, const opf_walk *walk)
-{
-    return x->rank > 1 ? walk->index[1] : 0;
-}
-
-static void normalize(const opf_call *call, const double *mean, const double *var)
+static opf_status run_batch_normalization(const opf_call *call, opf_error *error)
 {
     const opf_view *x       = &call->in[X];
     opf_view       *y       = &call->out[0];
     const double    epsilon = (double)opf_call_float(call, "epsilon", 1e-5F);
     const opf_view *views[] = {x, y};
     opf_walk        walk;
+    (void)error;
+    if (y->data == NULL)
+        return OPF_OK;
     for (opf_walk_init(&walk, x->rank, x->dims, 2, views); walk.left > 0; opf_walk_next(&walk)) {
-        int64_t c    = channel(x, &walk);
-        double  norm = (opf_view_f64(x, walk.offset[0]) - mean[c]) / sqrt(var[c] + epsilon);
+        const int64_t c    = x->rank > 1 ? walk.index[1] : 0;
+        const double  norm = (opf_view_f64(x, walk.offset[0]) - at(call, MEAN, c)) / sqrt(at(call, VAR, c) + epsilon);
         opf_view_put_f64(y, walk.offset[1], norm * at(call, SCALE, c) + at(call, B, c));
     }
-}
-
-/* Mean and variance of each channel in this batch. */
-static void measure(const opf_view *x, int64_t channels, double *mean, double *var)
-{
-    const double    n       = (double)opf_view_count(x) / (double)channels;
-    const opf_view *views[] = {x};
-    opf_walk        walk;
-    for (opf_walk_init(&walk, x->rank, x->dims, 1, views); walk.left > 0; opf_walk_next(&walk))
-        mean[channel(x, &walk)] += opf_view_f64(x, walk.offset[0]) / n;
-    for (opf_walk_init(&walk, x->rank, x->dims, 1, views); walk.left > 0; opf_walk_next(&walk)) {
-        const double distance = opf_view_f64(x, walk.offset[0]) - mean[channel(x, &walk)];
-        var[channel(x, &walk)] += distance * distance / n;
-    }
-}
-
-/* running = running*momentum + current*(1 - momentum); output o belongs to input MEAN - 1 + o. */
-static void put_running(const opf_call *call, uint32_t o, const double *current, int64_t channels)
-{
-    const double momentum = (double)opf_call_float(call, "momentum", 0.9F);
-    opf_view    *out      = o < call->n_out ? &call->out[o] : NULL;
-    for (int64_t c = 0; out != NULL && out->data != NULL && c < channels; c++)
-        opf_view_put_f64(out, c * out->strides[0], at(call, MEAN - 1 + o, c) * momentum + current[c] * (1 - momentum));
-}
-
-static opf_status run_batch_normalization(const opf_call *call, opf_error *error)
-{
-    const opf_view *x        = &call->in[X];
-    const int64_t   channels = x->rank > 1 ? x->dims[1] : 1;
-    const size_t    bytes    = 2 * (size_t)channels * sizeof(double);
-    double         *mean     = opf_heap_alloc(call->heap, bytes), *var;
-    OPF_OOM_IF(error, mean == NULL);
-    var = mean + channels;
-    if (opf_call_int(call, "training_mode", 0) != 0) {
-        memset(mean, 0, bytes);
-        measure(x, channels, mean, var);
-        put_running(call, 1, mean, channels);
-        put_running(call, 2, var, channels);
-    } else
-        for (int64_t c = 0; c < channels; c++) {
-            mean[c] = at(call, MEAN, c);
-            var[c]  = at(call, VAR, c);
-        }
-    if (call->out[0].data != NULL)
-        normalize(call, mean, var);
-    opf_heap_free(call->heap, mean, bytes);
     return OPF_OK;
 }
 
@@ -112,8 +61,9 @@ static opf_status lift_7(opf_graph *graph, opf_node_id id, int32_t opset, opf_er
 
 static opf_status lower_7(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
-    (void)opset;
-    OPF_OOM_IF(error, !opf_node_set_int(graph, node, "is_test", 1));
+    static const int64_t consumed[VAR + 1] = {0}; /* had to be told before opset 6 */
+    OPF_OOM_IF(error, !opf_node_set_int(graph, node, "is_test", 1) ||
+                          (opset < 6 && !opf_node_set_ints(graph, node, "consumed_inputs", consumed, VAR + 1)));
     return OPF_OK;
 }
 
@@ -189,7 +139,7 @@ static const opf_attr_def attrs[] = {{.name = "epsilon", .type = OPF_ATTR_FLOAT,
 
 const opf_op opf_op_BatchNormalization = {.name      = "BatchNormalization",
                                           .domain    = "",
-                                          .since     = 6,
+                                          .since     = 1,
                                           .traits    = OPF_NORMALIZATION,
                                           .inputs    = inputs,
                                           .n_inputs  = OPF_COUNT(inputs),
@@ -201,4 +151,4 @@ const opf_op opf_op_BatchNormalization = {.name      = "BatchNormalization",
                                           .n_rows    = OPF_COUNT(rows),
                                           .infer     = infer_batch_normalization,
                                           .reference = run_batch_normalization,
-                                          .notes     = "training_mode from opset 14 on"};
+                                          .notes     = "not in training mode"};

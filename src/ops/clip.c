@@ -102,14 +102,20 @@ static opf_status lower_bounds(opf_graph *graph, opf_node_id id, int32_t opset, 
 {
     (void)opset;
     OPF_TRY(opf_lower_float(graph, id, "min", 1, error));
-    return opf_lower_float(graph, id, "max", 2, error);
+    OPF_TRY(opf_lower_float(graph, id, "max", 2, error));
+    const opf_attr *min = opf_node_attr(opf_graph_node(graph, id), "min"), *max = opf_node_attr(opf_graph_node(graph, id), "max");
+    if (min == NULL || max == NULL || !(min->f > max->f))
+        return OPF_OK;
+    /* Bounds that cross, which the old form does not have: the upper one wins. */
+    OPF_OOM_IF(error, !opf_node_set_float(graph, id, "min", max->f));
+    return OPF_OK;
 }
 
 static const opf_import_row rows[] = {{11, lift_bounds, lower_bounds}};
 
 const opf_op opf_op_Clip = {.name      = "Clip",
                             .domain    = "",
-                            .since     = 6,
+                            .since     = 1,
                             .traits    = OPF_ELEMENTWISE,
                             .inputs    = OPF_PARAMS({"input", 'T', OPF_TYPES_NUMERIC, 0}, {"min", 'T', OPF_TYPES_NUMERIC, OPF_OPTIONAL},
                                                     {"max", 'T', OPF_TYPES_NUMERIC, OPF_OPTIONAL}),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Concat joins along an axis, Split cuts. */
+#include "ops/lift.h"
 #include "ops/movement.h"
 
 /* ---- Concat ---- */
@@ -60,10 +61,17 @@ static opf_status reference_concat(const opf_call *call, opf_error *error)
     return OPF_OK;
 }
 
+static opf_status lift_concat_4(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    OPF_OOM_IF(error, opf_node_attr(opf_graph_node(graph, id), "axis") == NULL && !opf_node_set_int(graph, id, "axis", 1));
+    return OPF_OK;
+}
+
 const opf_op opf_op_Concat = {
     .name = "Concat",
     .domain = "",
-    .since = 4,
+    .since = 1,
     .traits = OPF_MOVEMENT,
     .inputs = (const opf_param[]){{"inputs", 'T', OPF_TYPES_MOVED, OPF_VARIADIC}},
     .n_inputs = 1,
@@ -71,9 +79,10 @@ const opf_op opf_op_Concat = {
     .n_outputs = 1,
     .attrs = (const opf_attr_def[]){{.name = "axis", .type = OPF_ATTR_INT, .required = true}},
     .n_attrs = 1,
-    .rows = (const opf_import_row[]){{11, opf_import_same, opf_lower_negative_axis},
+    .rows = (const opf_import_row[]){{4, lift_concat_4, opf_lower_only_floats},
+                                     {11, opf_import_same, opf_lower_negative_axis},
                                      {13, opf_import_same, opf_lower_moved_type}},
-    .n_rows = 2,
+    .n_rows = 3,
     .infer = infer_concat,
     .reference = reference_concat,
 };
@@ -159,6 +168,20 @@ static opf_status reference_split(const opf_call *call, opf_error *error)
     return OPF_OK;
 }
 
+/* Opset 1 could take the lengths as an input, of the type of the data. */
+static opf_status lift_split_2(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    const opf_node *node = opf_graph_node(graph, id);
+    opf_node_id     cast;
+    opf_value_id    lengths;
+    if (node->n_inputs < 2 || node->inputs[1] == 0)
+        return OPF_OK;
+    OPF_TRY(opf_lift_add_node(graph, id, &opf_op_Cast, &node->inputs[1], 1, &cast, &lengths, error));
+    OPF_OOM_IF(error, !opf_node_set_int(graph, cast, "to", OPF_INT64) || !opf_graph_set_input(graph, id, 1, lengths));
+    return OPF_OK;
+}
+
 static opf_status lift_split_13(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
     (void)opset;
@@ -211,7 +234,7 @@ static opf_status lower_split_18(opf_graph *graph, opf_node_id id, int32_t opset
 const opf_op opf_op_Split = {
     .name = "Split",
     .domain = "",
-    .since = 2,
+    .since = 1,
     .traits = OPF_MOVEMENT,
     .inputs =
         (const opf_param[]){{"input", 'T', OPF_TYPES_MOVED, 0}, {"split", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}},
@@ -221,11 +244,12 @@ const opf_op opf_op_Split = {
     .attrs =
         (const opf_attr_def[]){{.name = "axis", .type = OPF_ATTR_INT}, {.name = "num_outputs", .type = OPF_ATTR_INT}},
     .n_attrs = 2,
-    .rows = (const opf_import_row[]){{11, opf_import_same, opf_lower_negative_axis},
+    .rows = (const opf_import_row[]){{2, lift_split_2, opf_lower_only_floats},
+                                     {11, opf_import_same, opf_lower_negative_axis},
                                      {13, lift_split_13, lower_split_13},
                                      {13, opf_import_same, opf_lower_moved_type},
                                      {18, lift_split_18, lower_split_18}},
-    .n_rows = 4,
+    .n_rows = 5,
     .infer = infer_split,
     .reference = reference_split,
 };

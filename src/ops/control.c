@@ -7,6 +7,7 @@
 
 #include "ops/check.h"
 #include "ops/movement.h"
+#include "ops/scan_batches.h"
 
 #include <string.h>
 
@@ -266,7 +267,7 @@ static const opf_param loop_inputs[]  = {{"M", 0, OPF_TYPE_BIT(OPF_INT64), OPF_O
                                          {"cond", 0, OPF_TYPES_BOOL, OPF_OPTIONAL},
                                          {"v_initial", 0, OPF_TYPES_ANY, OPF_OPTIONAL | OPF_VARIADIC}};
 static const opf_param loop_outputs[] = {{"v_final_and_scan_outputs", 0, OPF_TYPES_ANY, OPF_VARIADIC}};
-static const opf_param scan_inputs[]  = {{"initial_state_and_scan_inputs", 0, OPF_TYPES_ANY, OPF_VARIADIC}};
+static const opf_param scan_inputs[]  = {{"initial_state_and_scan_inputs", 0, OPF_TYPES_ANY, OPF_OPTIONAL | OPF_VARIADIC}};
 static const opf_param scan_outputs[] = {{"final_state_and_scan_outputs", 0, OPF_TYPES_ANY, OPF_VARIADIC}};
 
 static const opf_attr_def if_attrs[]   = {{.name = "else_branch", .type = OPF_ATTR_GRAPH, .required = true},
@@ -279,7 +280,14 @@ static const opf_attr_def scan_attrs[] = {{.name = "body", .type = OPF_ATTR_GRAP
                                           {.name = "scan_output_axes", .type = OPF_ATTR_INTS},
                                           {.name = "scan_output_directions", .type = OPF_ATTR_INTS}};
 
-static const opf_import_row scan_rows[] = {{11, opf_import_same, lower_scan_11}};
+static opf_status lower_scan_9(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    return opf_fail(error, OPF_UNSUPPORTED, "%s (%s): a Scan without a batch dimension needs an opset above %d", node->name,
+                    node->op_type, (int)opset);
+}
+
+static const opf_import_row scan_rows[] = {{9, opf_lift_scan_batches, lower_scan_9}, {11, opf_import_same, lower_scan_11}};
 
 const opf_op opf_op_If = {.name      = "If",
                           .domain    = "",
@@ -305,7 +313,7 @@ const opf_op opf_op_Loop = {.name      = "Loop",
 
 const opf_op opf_op_Scan = {.name      = "Scan",
                             .domain    = "",
-                            .since     = 9,
+                            .since     = 8,
                             .inputs    = scan_inputs,
                             .n_inputs  = OPF_COUNT(scan_inputs),
                             .outputs   = scan_outputs,
@@ -314,5 +322,4 @@ const opf_op opf_op_Scan = {.name      = "Scan",
                             .n_attrs   = OPF_COUNT(scan_attrs),
                             .rows      = scan_rows,
                             .n_rows    = OPF_COUNT(scan_rows),
-                            .infer     = infer_scan,
-                            .notes     = "from opset 9: before it, Scan had a batch dimension"};
+                            .infer     = infer_scan};

@@ -224,7 +224,7 @@ static const opf_attr_def attrs[] = {{.name = "seed", .type = OPF_ATTR_INT}};
 
 const opf_op opf_op_Dropout = {.name      = "Dropout",
                                .domain    = "",
-                               .since     = 6,
+                               .since     = 1,
                                .traits    = OPF_ELEMENTWISE,
                                .inputs    = OPF_PARAMS({"data", 'T', DROPPED, 0}, {"ratio", 'R', DROPPED, OPF_OPTIONAL},
                                                        {"training_mode", 0, OPF_TYPES_BOOL, OPF_OPTIONAL}),

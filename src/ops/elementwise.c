@@ -173,6 +173,22 @@ uint64_t opf_double_to_uint(double x)
     return x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 
+/* Truncated; the least integer of 32 or 64 bits stands for NaN and all that these bits cannot hold. */
+static int64_t truncate_to(int bits, double x)
+{
+    const double limit = bits == 32 ? 0x1p31 : 0x1p63;
+    return x > -limit - 1 && x < limit ? (int64_t)x : bits == 32 ? INT32_MIN : INT64_MIN;
+}
+
+int64_t opf_cast_to_integer(opf_type type, double x)
+{
+    if (type == OPF_BOOL)
+        return x != 0;
+    if (type == OPF_UINT64 && x >= 0x1p63)
+        return truncate_to(64, x - 0x1p63) ^ INT64_MIN;
+    return truncate_to(type == OPF_INT64 || type == OPF_UINT64 || type == OPF_UINT32 ? 64 : 32, x);
+}
+
 /* ---- reference kernels ---- */
 
 void opf_reference_unary_int(const opf_call *call, int64_t (*f)(int64_t))

@@ -29,6 +29,9 @@ bool opf_value_of_float(opf_type type, double x, opf_dim *result);
 /* Float to integer, truncated, with every case defined: out of range saturates, NaN gives 0. */
 int64_t opf_double_to_int(double x);
 uint64_t opf_double_to_uint(double x);
+/* What Cast makes of x: the caller stores the low bits that the type has. What does not fit gives what x86-64 gives:
+   docs/decisions.md. */
+int64_t opf_cast_to_integer(opf_type type, double x);
 
 /* result[i] = f(a[i]) on integers of any type, wrapped. */
 void opf_reference_unary_int(const opf_call *call, int64_t (*f)(int64_t));

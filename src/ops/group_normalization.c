@@ -219,7 +219,7 @@ static const opf_attr_def instance_attrs[] = {{.name = "epsilon", .type = OPF_AT
 
 const opf_op opf_op_InstanceNormalization = {.name      = "InstanceNormalization",
                                              .domain    = "",
-                                             .since     = 6,
+                                             .since     = 1,
                                              .traits    = OPF_NORMALIZATION,
                                              .inputs    = inputs,
                                              .n_inputs  = OPF_COUNT(inputs),

@@ -45,6 +45,10 @@ opf_status opf_broadcast_dim(opf_dims *table, opf_dim a, opf_dim b, opf_dim *res
         *result = b;
     else if (a_is_number && b_is_number)
         return OPF_INVALID_INPUT;
+    else if (opf_dim_is_one_or(table, b, a))
+        *result = a;
+    else if (opf_dim_is_one_or(table, a, b))
+        *result = b;
     else if (a_is_number || opf_dim_at_least(table, a, 2)) /* not 1: the other one is 1 or the same */
         *result = a;
     else if (b_is_number || opf_dim_at_least(table, b, 2))

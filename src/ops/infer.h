@@ -33,9 +33,14 @@ opf_status opf_infer_graph(opf_graph *graph, opf_error *error);
 opf_status opf_infer_constant(const opf_graph *graph, opf_value_id value, opf_error *error);
 /* Infers one node from the infos of the graph and stores the result there: for importers, which lift node after node. */
 opf_status opf_infer_update(opf_graph *graph, opf_node_id node, opf_error *error);
+/* Infers the bodies of a node from what is known of its inputs. */
+opf_status opf_infer_bodies(const opf_graph *graph, opf_node_id node, opf_error *error);
 /* Infers one node into out[n_outputs], from infos in `infos` indexed by value id (the graph's own are not read). Steps are
    included: the shape of output 0 is the anchor's. This serves specialisation, where infos hold numbers. */
 opf_status opf_infer_node(const opf_graph *graph, opf_node_id node, const opf_info *infos, opf_arena *arena, opf_dims *dims, opf_info *out,
                           opf_error *error);
+
+/* The type of output 0 as the operator itself makes it: what the first step of its epilogue reads. NONE: not known. */
+opf_type opf_infer_own_type(const opf_graph *graph, opf_node_id node);
 
 #endif

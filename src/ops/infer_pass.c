@@ -103,6 +103,41 @@ static void store_steps(const opf_node *node, const opf_steps *steps, const opf_
             out[steps->list[i].output] = step_info(shape, &steps->list[i]);
 }
 
+/* Scalars have any rank here: that of Clip's bounds is nobody's business. */
+static bool broadcasts(const opf_info *operand, const opf_info *result)
+{
+    bool fits = true;
+    for (int32_t k = 0; fits && result->rank >= 0 && k < operand->rank; k++) {
+        const int32_t axis = result->rank - operand->rank + k;
+        const opf_dim own = operand->dims[k], whole = axis < 0 ? opf_dim_number(1) : result->dims[axis];
+        fits = opf_dim_is(own, 1) || !opf_dim_is_number(own) || !opf_dim_is_number(whole) || opf_dim_equal(own, whole);
+    }
+    return fits;
+}
+
+static bool broadcasts_to(const opf_info *operand, const opf_info *result)
+{
+    bool fits = operand->rank <= result->rank;
+    for (int32_t k = 0; fits && k < operand->rank; k++) {
+        const opf_dim own = operand->dims[k], whole = result->dims[result->rank - operand->rank + k];
+        fits = opf_dim_is(own, 1) || !opf_dim_is_number(own) || !opf_dim_is_number(whole) || opf_dim_equal(own, whole);
+    }
+    return fits || result->rank < 0;
+}
+
+/* What fusion proved about operands of the epilogue, or took for granted, is checked with numbers. */
+static opf_status check_operands(const opf_node *node, const opf_info **in, const opf_info *anchor, opf_error *error)
+{
+    for (uint32_t s = 0; s < node->epilogue.n; s++)
+        for (uint32_t a = 0; a < node->epilogue.list[s].n_args; a++) {
+            const opf_arg arg = node->epilogue.list[s].args[a];
+            OPF_FAIL_IF(error, arg.kind == OPF_ARG_INPUT && !broadcasts_to(in[arg.index], anchor), OPF_INVALID_INPUT,
+                        "%s (%s): an operand of step %s does not broadcast to its result", node->name, node->op_type,
+                        node->epilogue.list[s].op_type);
+        }
+    return OPF_OK;
+}
+
 static opf_status infer_own(opf_infer *infer, opf_error *error)
 {
     const opf_node *node = infer->node;
@@ -143,6 +178,7 @@ static opf_status infer_with(const opf_graph *graph, opf_node_id id, const opf_i
     }
     if (node->epilogue.n != 0 && node->n_outputs != 0) {
         const opf_info anchor = out[0];
+        OPF_TRY(check_operands(node, &node->epilogue, in, &anchor, error));
         store_steps(node, &node->epilogue, &anchor, out);
         out[0] = step_info(&anchor, &node->epilogue.list[node->epilogue.n - 1]);
     }
@@ -187,6 +223,21 @@ opf_status opf_infer_node(const opf_graph *graph, opf_node_id id, const opf_info
         }
     }
     return infer_with(graph, id, in, arena, dims, out, error);
+}
+
+opf_type opf_infer_own_type(const opf_graph *graph, opf_node_id id)
+{
+    const opf_node  *node  = opf_graph_node(graph, id);
+    const opf_param *param = node->op == NULL ? NULL : param_at(node->op->outputs, node->op->n_outputs, 0);
+    if (node->epilogue.n == 0)
+        return node->n_outputs == 0 || node->outputs[0] == 0 ? OPF_TYPE_NONE : opf_graph_value(graph, node->outputs[0])->info.type;
+    for (uint32_t i = 0; param != NULL && param->var != 0 && i < node->n_own_inputs; i++) {
+        const opf_param *in = param_at(node->op->inputs, node->op->n_inputs, i);
+        if (in != NULL && in->var == param->var && node->inputs[i] != 0)
+            return opf_graph_value(graph, node->inputs[i])->info.type;
+    }
+    bool one = param != NULL && param->types != 0 && (param->types & (param->types - 1)) == 0;
+    return one ? (opf_type)__builtin_ctzll(param->types) : OPF_TYPE_NONE;
 }
 
 /* ---- the graph ---- */
@@ -261,7 +312,7 @@ opf_status opf_infer_update(opf_graph *graph, opf_node_id node, opf_error *error
     return status;
 }
 
-static opf_status infer_bodies(const opf_graph *graph, opf_node_id id, opf_error *error)
+opf_status opf_infer_bodies(const opf_graph *graph, opf_node_id id, opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
     for (uint32_t i = 0; node->n_bodies != 0 && i < node->n_inputs; i++)
@@ -307,7 +358,7 @@ opf_status opf_infer_graph(opf_graph *graph, opf_error *error)
     opf_arena_init(&scratch, graph->arena->heap);
     opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
     for (uint32_t i = 0; i < n && status == OPF_OK; i++) {
-        status = infer_bodies(graph, order[i], error);
+        status = opf_infer_bodies(graph, order[i], error);
         if (status == OPF_OK)
             status = lenient ? infer_leniently(graph, order[i], &scratch, error) : update_node(graph, order[i], &scratch, error);
     }

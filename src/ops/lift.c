@@ -77,6 +77,23 @@ opf_status opf_lower_no_integers(opf_graph *graph, opf_node_id node, int32_t ops
     return opf_lower_no_types(graph, node, OPF_TYPES_INT, opset, error);
 }
 
+opf_status opf_lower_only_floats(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
+{
+    return opf_lower_no_types(graph, node, ~OPF_TYPES_FLOAT, opset, error);
+}
+
+opf_status opf_rename_attr(opf_graph *graph, opf_node_id id, const char *from, const char *to, opf_error *error)
+{
+    const opf_attr *attr = opf_node_attr(opf_graph_node(graph, id), from);
+    if (attr == NULL)
+        return OPF_OK;
+    opf_attr renamed = *attr;
+    renamed.name     = to;
+    opf_node_remove_attr(opf_graph_node(graph, id), from);
+    OPF_OOM_IF(error, !opf_node_set_attr(graph, id, renamed));
+    return OPF_OK;
+}
+
 opf_status opf_lower_attr(opf_graph *graph, opf_node_id id, const char *name, int64_t implied, opf_error *error)
 {
     opf_node       *node = opf_graph_node(graph, id);

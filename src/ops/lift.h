@@ -21,6 +21,9 @@ opf_status opf_lower_no_bfloat16(opf_graph *graph, opf_node_id node, int32_t ops
 opf_status opf_lower_no_bool(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
 opf_status opf_lower_no_8_bit(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error); /* int8, uint8 */
 opf_status opf_lower_no_integers(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
+opf_status opf_lower_only_floats(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
+/* An attribute gets another name; nothing happens without it. */
+opf_status opf_rename_attr(opf_graph *graph, opf_node_id node, const char *from, const char *to, opf_error *error);
 /* An attribute that older opsets lack goes; it must have the value that they imply (an int, or equal ints). */
 opf_status opf_lower_attr(opf_graph *graph, opf_node_id node, const char *name, int64_t implied, opf_error *error);
 

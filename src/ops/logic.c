@@ -126,16 +126,16 @@ static const opf_import_row rows[] = {{7, opf_lift_broadcast_6, opf_lower_broadc
                                 .infer     = infer_##fn,                                                               \
                                 .reference = reference_##fn}
 
-#define DEFINE_LOGIC(op, fn) DEFINE(op, fn, 6, OPF_COMMUTATIVE, OPF_TYPES_BOOL, rows, OPF_COUNT(rows), NULL, NULL)
+#define DEFINE_LOGIC(op, fn) DEFINE(op, fn, 1, OPF_COMMUTATIVE, OPF_TYPES_BOOL, rows, OPF_COUNT(rows), NULL, NULL)
 #define DEFINE_COMPARISON(op, fn, version, traits, types, row_list, row_count)                                         \
     DEFINE(op, fn, version, traits, types, row_list, row_count, fn##_f, fn##_i)
 
 DEFINE_LOGIC(And, and);
 DEFINE_LOGIC(Or, or);
 DEFINE_LOGIC(Xor, xor);
-DEFINE_COMPARISON(Equal, equal, 6, OPF_COMMUTATIVE, OPF_TYPES_ALL, rows, OPF_COUNT(rows));
-DEFINE_COMPARISON(Greater, greater, 6, 0, OPF_TYPES_NUMERIC, rows, OPF_COUNT(rows));
-DEFINE_COMPARISON(Less, less, 6, 0, OPF_TYPES_NUMERIC, rows, OPF_COUNT(rows));
+DEFINE_COMPARISON(Equal, equal, 1, OPF_COMMUTATIVE, OPF_TYPES_ALL, rows, OPF_COUNT(rows));
+DEFINE_COMPARISON(Greater, greater, 1, 0, OPF_TYPES_NUMERIC, rows, OPF_COUNT(rows));
+DEFINE_COMPARISON(Less, less, 1, 0, OPF_TYPES_NUMERIC, rows, OPF_COUNT(rows));
 DEFINE_COMPARISON(GreaterOrEqual, greater_equal, 12, 0, OPF_TYPES_NUMERIC, NULL, 0);
 DEFINE_COMPARISON(LessOrEqual, less_equal, 12, 0, OPF_TYPES_NUMERIC, NULL, 0);
 

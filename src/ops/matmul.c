@@ -234,7 +234,7 @@ const opf_op opf_op_MatMul = {.name      = "MatMul",
 
 const opf_op opf_op_Gemm = {.name      = "Gemm",
                             .domain    = "",
-                            .since     = 6,
+                            .since     = 1,
                             .traits    = OPF_CONTRACTION,
                             .inputs    = gemm_inputs,
                             .n_inputs  = OPF_COUNT(gemm_inputs),

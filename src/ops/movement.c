@@ -5,21 +5,14 @@
 
 /* ---- moving ---- */
 
-static void move_bits(size_t bits, unsigned char *dst, int64_t to, const unsigned char *src, int64_t from)
-{
-    size_t   from_bit = (size_t)from * bits, to_bit = (size_t)to * bits;
-    unsigned mask = (1u << bits) - 1, element = (unsigned)src[from_bit / 8] >> from_bit % 8 & mask;
-    unsigned kept = dst[to_bit / 8] & ~(mask << to_bit % 8);
-    dst[to_bit / 8] = (unsigned char)(kept | element << to_bit % 8);
-}
-
 /* One row; constant sizes let the compiler turn memcpy into a load and a store. */
 static void move_row(size_t bits, opf_grid dst, opf_grid src, int64_t n, int64_t dst_stride, int64_t src_stride)
 {
     size_t size = bits / 8;
     if (size == 0) {
         for (int64_t i = 0; i < n; i++)
-            move_bits(bits, dst.data, dst.start + i * dst_stride, src.data, src.start + i * src_stride);
+            opf_store_bits(bits, dst.data, (size_t)(dst.start + i * dst_stride),
+                           opf_load_bits(bits, src.data, (size_t)(src.start + i * src_stride)));
         return;
     }
     char       *d = (char *)dst.data + dst.start * (int64_t)size;
@@ -192,6 +185,8 @@ opf_status opf_infer_unknown_dims(opf_infer *infer, uint32_t o, int32_t rank, op
 
 int32_t opf_first_opset_of(opf_type type)
 {
+    if (opf_types_have(OPF_TYPES_FLOAT6, type))
+        return 28;
     if (opf_types_have(OPF_TYPE_BIT(OPF_UINT2) | OPF_TYPE_BIT(OPF_INT2), type))
         return 25;
     if (type == OPF_FLOAT8E8M0)

@@ -166,6 +166,18 @@ static opf_status reference_pad(const opf_call *call, opf_error *error)
 
 /* ---- older opsets ---- */
 
+static opf_status lift_pad_2(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    return opf_rename_attr(graph, node, "paddings", "pads", error);
+}
+
+static opf_status lower_pad_2(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    return opf_rename_attr(graph, node, "pads", "paddings", error);
+}
+
 static opf_status lift_pad_11(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
     (void)opset;
@@ -219,7 +231,7 @@ static opf_status lower_pad_19(opf_graph *graph, opf_node_id id, int32_t opset, 
 const opf_op opf_op_Pad = {
     .name      = "Pad",
     .domain    = "",
-    .since     = 2,
+    .since     = 1,
     .traits    = OPF_MOVEMENT,
     .inputs    = (const opf_param[]){{"data", 'T', OPF_TYPES_ANY, 0},
                                      {"pads", 0, OPF_TYPE_BIT(OPF_INT64), 0},
@@ -230,11 +242,12 @@ const opf_op opf_op_Pad = {
     .n_outputs = 1,
     .attrs     = (const opf_attr_def[]){{.name = "mode", .type = OPF_ATTR_STRING, .s = "constant"}},
     .n_attrs   = 1,
-    .rows      = (const opf_import_row[]){{11, lift_pad_11, lower_pad_11},
+    .rows      = (const opf_import_row[]){{2, lift_pad_2, lower_pad_2},
+                                          {11, lift_pad_11, lower_pad_11},
                                           {18, opf_import_same, lower_pad_18},
                                           {19, opf_import_same, lower_pad_19},
                                           {25, opf_import_same, opf_lower_moved_type}},
-    .n_rows    = 4,
+    .n_rows    = 5,
     .infer     = infer_pad,
     .reference = reference_pad,
 };

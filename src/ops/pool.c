@@ -298,6 +298,27 @@ static opf_status run_global_lp(const opf_call *call, opf_error *error)
 
 /* ---- older opsets ---- */
 
+/* In opset 1 the order of LpPool and GlobalLpPool was a float. */
+static opf_status lift_order(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    const opf_node *node = opf_graph_node(graph, id);
+    const opf_attr *p    = opf_node_attr(node, "p");
+    if (p == NULL || p->type != OPF_ATTR_FLOAT)
+        return OPF_OK;
+    OPF_FAIL_IF(error, !(p->f >= 1 && p->f <= (float)INT32_MAX) || p->f != truncf(p->f), OPF_UNSUPPORTED,
+                "%s (%s): p is %g, must be a whole number and at least 1", node->name, node->op_type, (double)p->f);
+    OPF_OOM_IF(error, !opf_node_set_int(graph, id, "p", (int64_t)p->f));
+    return OPF_OK;
+}
+
+static opf_status lower_order(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    OPF_OOM_IF(error, !opf_node_set_float(graph, id, "p", (float)opf_node_int(opf_graph_node(graph, id), "p", 2)));
+    return OPF_OK;
+}
+
 static opf_status lower_count_include_pad(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
     (void)opset;
@@ -330,7 +351,8 @@ static opf_status lower_max_pool_8(opf_graph *graph, opf_node_id id, int32_t ops
     return opf_lower_attr(graph, id, "storage_order", 0, error);
 }
 
-static const opf_import_row lp_pool_rows[]      = {{18, opf_import_same, lower_max_pool_10},
+static const opf_import_row lp_pool_rows[]      = {{2, lift_order, lower_order},
+                                                   {18, opf_import_same, lower_max_pool_10},
                                                    {22, opf_import_same, opf_lower_no_bfloat16}};
 static const opf_import_row average_pool_rows[] = {{7, opf_import_same, lower_count_include_pad},
                                                    {10, opf_import_same, lower_ceil_mode},
@@ -341,6 +363,7 @@ static const opf_import_row max_pool_rows[]     = {{8, opf_import_same, lower_ma
                                                    {12, opf_import_same, opf_lower_no_8_bit},
                                                    {22, opf_import_same, opf_lower_no_bfloat16}};
 static const opf_import_row global_rows[]       = {{22, opf_import_same, opf_lower_no_bfloat16}};
+static const opf_import_row global_lp_rows[]    = {{2, lift_order, lower_order}, {22, opf_import_same, opf_lower_no_bfloat16}};
 
 /* ---- signatures ---- */
 
@@ -396,7 +419,7 @@ const opf_op opf_op_MaxPool = {.name      = "MaxPool",
 
 const opf_op opf_op_LpPool = {.name      = "LpPool",
                               .domain    = "",
-                              .since     = 2,
+                              .since     = 1,
                               .inputs    = float_input,
                               .n_inputs  = OPF_COUNT(float_input),
                               .outputs   = float_output,
@@ -408,20 +431,20 @@ const opf_op opf_op_LpPool = {.name      = "LpPool",
                               .infer     = infer_lp_pool,
                               .reference = run_lp_pool};
 
-#define DEFINE_GLOBAL(op_name, version, attr_list, attr_count, infer_fn, run)                                          \
+#define DEFINE_GLOBAL(op_name, attr_list, attr_count, row_list, infer_fn, run)                                         \
     const opf_op opf_op_##op_name = {.name      = #op_name,                                                            \
                                      .domain    = "",                                                                  \
-                                     .since     = (version),                                                           \
+                                     .since     = 1,                                                                   \
                                      .inputs    = float_input,                                                         \
                                      .n_inputs  = OPF_COUNT(float_input),                                              \
                                      .outputs   = float_output,                                                        \
                                      .n_outputs = OPF_COUNT(float_output),                                             \
                                      .attrs     = (attr_list),                                                         \
                                      .n_attrs   = (attr_count),                                                        \
-                                     .rows      = global_rows,                                                         \
-                                     .n_rows    = OPF_COUNT(global_rows),                                              \
+                                     .rows      = (row_list),                                                          \
+                                     .n_rows    = OPF_COUNT(row_list),                                                 \
                                      .infer     = infer_fn,                                                            \
                                      .reference = run}
-DEFINE_GLOBAL(GlobalAveragePool, 1, NULL, 0, infer_global, run_global_average);
-DEFINE_GLOBAL(GlobalMaxPool, 1, NULL, 0, infer_global, run_global_max);
-DEFINE_GLOBAL(GlobalLpPool, 2, lp_attrs, OPF_COUNT(lp_attrs), infer_global_lp, run_global_lp);
+DEFINE_GLOBAL(GlobalAveragePool, NULL, 0, global_rows, infer_global, run_global_average);
+DEFINE_GLOBAL(GlobalMaxPool, NULL, 0, global_rows, infer_global, run_global_max);
+DEFINE_GLOBAL(GlobalLpPool, lp_attrs, OPF_COUNT(lp_attrs), global_lp_rows, infer_global_lp, run_global_lp);

@@ -17,13 +17,13 @@ static int64_t pow_u(int64_t base, uint64_t exponent)
     return (int64_t)result;
 }
 
-/* A negative exponent gives the power truncated; of zero it saturates, as the conversion of infinity does. */
+/* A negative exponent gives the power truncated; of zero that is what Cast makes of infinity. */
 static int64_t pow_i(int64_t base, int64_t exponent, opf_type type)
 {
     if (exponent >= 0)
         return pow_u(base, (uint64_t)exponent);
     if (base == 0)
-        return type == OPF_INT32 ? INT32_MAX : INT64_MAX;
+        return opf_cast_to_integer(type, INFINITY);
     if (base == 1 || base == -1)
         return base == 1 || exponent % 2 == 0 ? 1 : -1;
     return 0;
@@ -44,18 +44,18 @@ static opf_status infer_pow(opf_infer *infer, opf_error *error)
     return opf_infer_elementwise(infer, infer->in[0]->type == infer->in[1]->type ? &rule : NULL, error);
 }
 
-/* An integer base: the result is exact when the exponent is a whole number, whatever its type. */
+/* An integer base and a float exponent: a power that fits is exact when the exponent is a whole number, and all else is
+   what Cast makes of the power. Of integers the result wraps. */
 static int64_t pow_mixed(int64_t base, const opf_view *y, int64_t offset, opf_type type)
 {
     if (!opf_types_have(OPF_TYPES_FLOAT, y->type)) {
         int64_t exponent = opf_view_i64(y, offset);
         return y->type == OPF_UINT64 ? pow_u(base, (uint64_t)exponent) : pow_i(base, exponent, type);
     }
-    double exponent = opf_view_f64(y, offset);
-    if (exponent == trunc(exponent) && fabs(exponent) < 0x1p63)
+    const double exponent = opf_view_f64(y, offset), power = pow((double)base, exponent);
+    if (exponent == trunc(exponent) && fabs(exponent) < 0x1p63 && fabs(power) <= (type == OPF_INT32 ? 0x1p31 : 0x1p63))
         return pow_i(base, (int64_t)exponent, type);
-    int64_t power = opf_double_to_int(pow((double)base, exponent)), limit = type == OPF_INT32 ? INT32_MAX : INT64_MAX;
-    return power > limit ? limit : power < -limit - 1 ? -limit - 1 : power;
+    return opf_cast_to_integer(type, power);
 }
 
 static opf_status reference_pow(const opf_call *call, opf_error *error)
@@ -96,7 +96,7 @@ static const opf_import_row rows[] = {{7, opf_lift_broadcast_6, opf_lower_broadc
 
 const opf_op opf_op_Pow = {.name      = "Pow",
                            .domain    = "",
-                           .since     = 6,
+                           .since     = 1,
                            .traits    = OPF_ELEMENTWISE,
                            .inputs    = OPF_PARAMS({"X", 'T', BASE_TYPES, 0}, {"Y", 'E', OPF_TYPES_NUMERIC, 0}),
                            .n_inputs  = 2,

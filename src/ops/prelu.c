@@ -49,7 +49,7 @@ static const opf_import_row rows[] = {{7, opf_lift_channel_slope_6, lower_slope}
 
 const opf_op opf_op_PRelu = {.name      = "PRelu",
                              .domain    = "",
-                             .since     = 6,
+                             .since     = 1,
                              .traits    = OPF_ELEMENTWISE,
                              .inputs    = OPF_PARAMS({"X", 'T', TYPES, 0}, {"slope", 'T', TYPES, 0}),
                              .n_inputs  = 2,

@@ -20,8 +20,8 @@ enum { X = 0, SCALE, ZERO };
 #define INT32      OPF_TYPE_BIT(OPF_INT32)
 #define POWERS     OPF_TYPE_BIT(OPF_FLOAT8E8M0)
 #define FLOATS     (OPF_TYPES_FLOAT & ~OPF_TYPE_BIT(OPF_DOUBLE))
-#define QUANTIZED  (SHORT_INT | (OPF_TYPES_FLOAT8 & ~POWERS) | OPF_TYPES_SUBBYTE)
-#define WIDE_FLOAT (OPF_TYPES_ANY_FLOAT & ~(OPF_TYPES_FLOAT8 | OPF_TYPES_SUBBYTE))
+#define NARROW     (OPF_TYPES_FLOAT6 | OPF_TYPE_BIT(OPF_FLOAT4E2M1)) /* always saturate */
+#define QUANTIZED  (SHORT_INT | (OPF_TYPES_FLOAT8 & ~POWERS) | OPF_TYPES_FLOAT6 | OPF_TYPES_SUBBYTE)
 
 /* ---- granularity ---- */
 
@@ -153,7 +153,7 @@ void opf_view_put_quantized(opf_view *y, int64_t offset, double quotient, double
         ((unsigned char *)y->data)[offset] = (unsigned char)opf_double_to_narrow(y->type, x, saturate);
         return;
     }
-    if (y->type == OPF_FLOAT4E2M1) {
+    if (opf_types_have(NARROW, y->type)) {
         opf_view_put_f64(y, offset, zero == 0 ? quotient : quotient + zero);
         return;
     }
@@ -180,7 +180,7 @@ static opf_status run_quantize(const opf_call *call, opf_error *error)
     grain           scale, zero = {.view = {.rank = x->rank}, .block = 1};
     opf_walk        walk;
     if (division == OPF_TYPE_NONE)
-        division = opf_types_have(WIDE_FLOAT, call->in[SCALE].type) ? call->in[SCALE].type : OPF_FLOAT;
+        division = opf_types_have(OPF_TYPES_FLOAT, call->in[SCALE].type) ? call->in[SCALE].type : OPF_FLOAT;
     OPF_TRY(open_grain(call, SCALE, &scale, error));
     if (has_zero)
         OPF_TRY(open_grain(call, ZERO, &zero, error));
@@ -302,9 +302,9 @@ static opf_status lower_dequantize(opf_graph *graph, opf_node_id id, int32_t ops
 #define EVERY_ROW(lower)                                                                                               \
     {                                                                                                                  \
         {13, opf_import_same, lower}, {19, opf_import_same, lower}, {21, opf_import_same, lower},                      \
-            {23, opf_import_same, lower}, {24, opf_import_same, lower},                                                \
+            {23, opf_import_same, lower}, {24, opf_import_same, lower}, {25, opf_import_same, lower},                  \
         {                                                                                                              \
-            25, opf_import_same, lower                                                                                 \
+            28, opf_import_same, lower                                                                                 \
         }                                                                                                              \
     }
 static const opf_import_row quantize_rows[]   = EVERY_ROW(lower_quantize);
@@ -335,8 +335,7 @@ const opf_op opf_op_QuantizeLinear = {.name      = "QuantizeLinear",
                                       .rows      = quantize_rows,
                                       .n_rows    = OPF_COUNT(quantize_rows),
                                       .infer     = infer_quantize,
-                                      .reference = run_quantize,
-                                      .notes     = "no 6-bit floats"};
+                                      .reference = run_quantize};
 
 const opf_op opf_op_DequantizeLinear = {.name      = "DequantizeLinear",
                                         .domain    = "",
@@ -352,5 +351,4 @@ const opf_op opf_op_DequantizeLinear = {.name      = "DequantizeLinear",
                                         .rows      = dequantize_rows,
                                         .n_rows    = OPF_COUNT(dequantize_rows),
                                         .infer     = infer_dequantize,
-                                        .reference = run_dequantize,
-                                        .notes     = "no 6-bit floats"};
+                                        .reference = run_dequantize};

@@ -52,6 +52,8 @@ static opf_status check_grain(const opf_infer *infer, uint32_t i, uint32_t of, i
     if (i == NONE || !opf_infer_has(infer, i) || infer->in[i]->rank <= 0 || infer->in[of]->rank < 0)
         return OPF_OK;
     const opf_info *grain = infer->in[i], *x = infer->in[of];
+    if (grain->rank == 1 && axis >= 0 && !opf_dim_is_number(grain->dims[0]))
+        opf_dims_state_one_or(infer->dims, grain->dims[0], x->dims[axis]);
     if (grain->rank == 1 && !opf_dims_clash(grain->dims[0], opf_dim_number(1)))
         return OPF_OK;
     if (axis < 0)

@@ -291,6 +291,29 @@ opf_status opf_recurrent_run(const opf_call *call, const opf_recurrence *recurre
 
 /* ---- older opsets ---- */
 
+/* The default of GRU in opset 1 was spelt so, and there was no linear_before_reset. */
+static opf_status lift_3(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    (void)error;
+    if (strcmp(opf_node_string(opf_graph_node(graph, id), "direction", ""), "foward") != 0)
+        return OPF_OK;
+    return opf_drop_attr(graph, id, "direction"); /* forward is the default */
+}
+
+static opf_status lower_3(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    (void)opset;
+    if (node->op != &opf_op_GRU)
+        return OPF_OK;
+    OPF_FAIL_IF(error, node->n_own_outputs <= Y_H || node->outputs[Y_H] == 0, OPF_UNSUPPORTED,
+                "%s (GRU): an output that is left out needs opset 3", node->name);
+    if (opf_node_attr(node, "direction") == NULL)
+        OPF_OOM_IF(error, !opf_node_set_attr(graph, id, (opf_attr){.name = "direction", .type = OPF_ATTR_STRING, .s = "forward", .n = 7}));
+    return opf_lower_attr(graph, id, "linear_before_reset", 0, error);
+}
+
 /* Told whether Y was wanted: now an output that is there is. */
 static opf_status lift_output_sequence(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
@@ -312,6 +335,7 @@ static opf_status lower_layout(opf_graph *graph, opf_node_id node, int32_t opset
     return opf_lower_attr(graph, node, "layout", 0, error);
 }
 
-const opf_import_row opf_recurrent_rows[OPF_RECURRENT_ROWS] = {{7, lift_output_sequence, lower_output_sequence},
+const opf_import_row opf_recurrent_rows[OPF_RECURRENT_ROWS] = {{3, lift_3, lower_3},
+                                                               {7, lift_output_sequence, lower_output_sequence},
                                                                {14, opf_import_same, lower_layout},
                                                                {22, opf_import_same, opf_lower_no_bfloat16}};

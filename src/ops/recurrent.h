@@ -57,6 +57,6 @@ opf_status opf_recurrent_run(const opf_call *call, const opf_recurrence *recurre
 
 /* Importer rows of all three. */
 extern const opf_import_row opf_recurrent_rows[];
-enum { OPF_RECURRENT_ROWS = 3 };
+enum { OPF_RECURRENT_ROWS = 4 };
 
 #endif

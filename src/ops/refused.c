@@ -9,15 +9,27 @@
 #define MAPS      "works on maps"
 #define IMAGES    "decodes images"
 #define TRAINING  "trains"
+#define REMOVED   "experimental, and no longer part of ONNX"
 #define ML        "ai.onnx.ml"
 
 static const opf_refused refused[] = {
+    {"", "ATen", REMOVED},
+    {"", "Affine", REMOVED},
     {"", "ConcatFromSequence", SEQUENCES},
+    {"", "ConstantFill", REMOVED},
+    {"", "Crop", REMOVED},
+    {"", "DynamicSlice", REMOVED},
+    {"", "GRUUnit", REMOVED},
+    {"", "GivenTensorFill", REMOVED},
     {"", "ImageDecoder", IMAGES},
+    {"", "ImageScaler", REMOVED},
     {"", "Optional", OPTIONALS},
     {"", "OptionalGetElement", OPTIONALS},
     {"", "OptionalHasElement", OPTIONALS},
+    {"", "ParametricSoftplus", REMOVED},
     {"", "RegexFullMatch", STRINGS},
+    {"", "Scale", REMOVED},
+    {"", "ScaledTanh", REMOVED},
     {"", "SequenceAt", SEQUENCES},
     {"", "SequenceConstruct", SEQUENCES},
     {"", "SequenceEmpty", SEQUENCES},

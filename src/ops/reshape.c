@@ -104,6 +104,19 @@ static opf_status infer_reshape(opf_infer *infer, opf_error *error)
     return opf_infer_moved(infer, error);
 }
 
+/* Before opset 5 the shape was an attribute. */
+static opf_status lift_shape(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
+{
+    (void)opset;
+    return opf_lift_ints(graph, node, "shape", 1, error);
+}
+
+static opf_status lower_shape(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
+{
+    OPF_TRY(opf_lower_ints(graph, node, "shape", 1, error));
+    return opf_lower_only_floats(graph, node, opset, error);
+}
+
 static opf_status lower_allowzero(opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error)
 {
     (void)opset;
@@ -113,7 +126,7 @@ static opf_status lower_allowzero(opf_graph *graph, opf_node_id node, int32_t op
 const opf_op opf_op_Reshape = {
     .name = "Reshape",
     .domain = "",
-    .since = 5,
+    .since = 1,
     .traits = OPF_MOVEMENT,
     .inputs = (const opf_param[]){{"data", 'T', OPF_TYPES_ANY, 0}, {"shape", 0, OPF_TYPE_BIT(OPF_INT64), 0}},
     .n_inputs = 2,
@@ -121,9 +134,10 @@ const opf_op opf_op_Reshape = {
     .n_outputs = 1,
     .attrs = (const opf_attr_def[]){{.name = "allowzero", .type = OPF_ATTR_INT}},
     .n_attrs = 1,
-    .rows =
-        (const opf_import_row[]){{14, opf_import_same, lower_allowzero}, {25, opf_import_same, opf_lower_moved_type}},
-    .n_rows = 2,
+    .rows = (const opf_import_row[]){{5, lift_shape, lower_shape},
+                                     {14, opf_import_same, lower_allowzero},
+                                     {25, opf_import_same, opf_lower_moved_type}},
+    .n_rows = 3,
     .infer = infer_reshape,
     .reference = reference_in_order,
 };

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/slice.h"
+
 #include "ops/lift.h"
 #include "ops/movement.h"
 
@@ -7,8 +9,7 @@
 /* Ends that mean "to the end" in every exporter: no dimension of a tensor is that long. */
 enum { FAR = INT32_MAX };
 
-/* First index, number of elements and step along one axis of d elements, with ONNX's clamping. */
-static void clamp_range(int64_t d, int64_t start, int64_t end, int64_t step, int64_t *first, int64_t *count)
+void opf_slice_range(int64_t d, int64_t start, int64_t end, int64_t step, int64_t *first, int64_t *count)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? d - 1 : d;
     start += start < 0 ? d : 0;
@@ -59,7 +60,7 @@ static opf_dim slice_dim(opf_dims *dims, opf_dim d, opf_dim start, opf_dim end, 
     opf_dim from, to;
     if (opf_dim_is_number(d) && opf_dim_is_number(start) && opf_dim_is_number(end)) {
         int64_t first, count;
-        clamp_range(d.n, start.n, end.n, step, &first, &count);
+        opf_slice_range(d.n, start.n, end.n, step, &first, &count);
         return opf_dim_number(count);
     }
     bool reverses = step == -1 && (opf_dim_is(start, -1) || (opf_dim_is_number(start) && start.n >= FAR)) &&
@@ -164,7 +165,7 @@ static opf_status reference_slice(const opf_call *call, opf_error *error)
         int64_t first, count, step = has_steps ? steps[k] : 1;
         OPF_TRY(opf_normalize_axis(has_axes ? axes[k] : k, in->rank, &axis, error));
         OPF_FAIL_IF(error, step == 0, OPF_INVALID_INPUT, "steps[%d] is 0", k);
-        clamp_range(in->dims[axis], starts[k], ends[k], step, &first, &count);
+        opf_slice_range(in->dims[axis], starts[k], ends[k], step, &first, &count);
         src.start += first * in->strides[axis];
         strides[axis] =
             count > 1 ? in->strides[axis] * step : 0; /* a huge step would overflow where there is one element */

@@ -131,16 +131,16 @@ CARRIES(sqrt, NULL, sqrt(x))
 
 /* ---- definitions ---- */
 
-OPF_DEFINE_UNARY(Abs, 6, OPF_TYPES_NUMERIC, infer_abs, reference_abs);
-OPF_DEFINE_UNARY(Ceil, 6, OPF_TYPES_FLOAT, infer_ceil, reference_ceil);
+OPF_DEFINE_UNARY(Abs, 1, OPF_TYPES_NUMERIC, infer_abs, reference_abs);
+OPF_DEFINE_UNARY(Ceil, 1, OPF_TYPES_FLOAT, infer_ceil, reference_ceil);
 OPF_DEFINE_UNARY(Cos, 7, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_cos);
 OPF_DEFINE_UNARY(Erf, 9, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_erf);
-OPF_DEFINE_UNARY(Exp, 6, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_exp);
-OPF_DEFINE_UNARY(Floor, 6, OPF_TYPES_FLOAT, infer_floor, reference_floor);
-OPF_DEFINE_UNARY(Log, 6, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_log);
-OPF_DEFINE_UNARY(Neg, 6, OPF_TYPES_FLOAT | OPF_TYPES_SINT, infer_neg, reference_neg);
-OPF_DEFINE_UNARY(Reciprocal, 6, OPF_TYPES_FLOAT, infer_reciprocal, reference_reciprocal);
+OPF_DEFINE_UNARY(Exp, 1, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_exp);
+OPF_DEFINE_UNARY(Floor, 1, OPF_TYPES_FLOAT, infer_floor, reference_floor);
+OPF_DEFINE_UNARY(Log, 1, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_log);
+OPF_DEFINE_UNARY(Neg, 1, OPF_TYPES_FLOAT | OPF_TYPES_SINT, infer_neg, reference_neg);
+OPF_DEFINE_UNARY(Reciprocal, 1, OPF_TYPES_FLOAT, infer_reciprocal, reference_reciprocal);
 OPF_DEFINE_UNARY(Round, 11, OPF_TYPES_FLOAT, infer_round, reference_round);
 OPF_DEFINE_UNARY(Sign, 9, OPF_TYPES_NUMERIC, infer_sign, reference_sign);
 OPF_DEFINE_UNARY(Sin, 7, OPF_TYPES_FLOAT, opf_infer_shape_only, reference_sin);
-OPF_DEFINE_UNARY(Sqrt, 6, OPF_TYPES_FLOAT, infer_sqrt, reference_sqrt);
+OPF_DEFINE_UNARY(Sqrt, 1, OPF_TYPES_FLOAT, infer_sqrt, reference_sqrt);

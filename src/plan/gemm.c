@@ -185,16 +185,59 @@ static void multiply(const worker *w, opf_gemm_tile *tile, size_t row, size_t ro
     }
 }
 
+/* ---- results in parts ---- */
+
+static const opf_gemm_part *part_of(const opf_gemm_args *g, size_t col)
+{
+    const opf_gemm_part *part = &g->parts[g->n_parts - 1];
+    while (part->first > col)
+        part--;
+    return part;
+}
+
+static size_t part_end(const opf_gemm_args *g, const opf_gemm_part *part)
+{
+    return part + 1 < g->parts + g->n_parts ? part[1].first : g->n;
+}
+
+static float *part_at(const opf_run_env *env, const opf_gemm_part *part, size_t image, size_t row, size_t col)
+{
+    return (float *)opf_ref_data(env, part->c) + (ptrdiff_t)part->c_images[image] + (ptrdiff_t)row * part->c_row +
+           (ptrdiff_t)(col - part->first);
+}
+
+static bool is_parted(const opf_gemm_args *g, size_t col, size_t cols)
+{
+    return g->n_parts != 0 && part_end(g, part_of(g, col)) < col + cols;
+}
+
+/* From the tile in scratch to the parts that share its columns. */
+static void store_parts(const worker *w, size_t image, size_t row, size_t rows, size_t col, size_t cols)
+{
+    const opf_gemm_args *g = w->args;
+    for (const opf_gemm_part *part = part_of(g, col); part < g->parts + g->n_parts && part->first < col + cols; part++) {
+        size_t from = part->first > col ? part->first : col, end = part_end(g, part), to = end < col + cols ? end : col + cols;
+        w->env->kern->copy_2d(w->tile + (from - col), (ptrdiff_t)w->env->kern->nr, 1, part_at(w->env, part, image, row, from),
+                              part->c_row, rows, to - from);
+    }
+}
+
+/* ---- tiles ---- */
+
 opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t group, size_t row, size_t panel,
                                size_t *cols)
 {
     size_t        nr = env->kern->nr, col = panel * nr, channel = group * g->n + col;
-    ptrdiff_t     at = (ptrdiff_t)g->c_images[image] + (ptrdiff_t)group * g->c_group + (ptrdiff_t)row * g->c_row + (ptrdiff_t)col;
-    opf_gemm_tile tile = {.bias     = g->bias == NULL ? NULL : g->bias + (group * g->panels + panel) * nr,
-                          .c        = (float *)opf_ref_data(env, g->c) + at,
-                          .c_stride = g->c_row,
-                          .lo       = g->lo,
-                          .hi       = g->hi};
+    opf_gemm_tile tile = {.bias = g->bias == NULL ? NULL : g->bias + (group * g->panels + panel) * nr, .lo = g->lo, .hi = g->hi};
+    if (g->n_parts != 0) {
+        const opf_gemm_part *part = part_of(g, col);
+        tile.c                    = part_at(env, part, image, row, col);
+        tile.c_stride             = part->c_row;
+    } else {
+        tile.c = (float *)opf_ref_data(env, g->c) + (ptrdiff_t)g->c_images[image] + (ptrdiff_t)group * g->c_group +
+                 (ptrdiff_t)row * g->c_row + (ptrdiff_t)col * g->c_col;
+        tile.c_stride = g->c_row;
+    }
     if (g->residual.buffer != 0) {
         tile.residual = (const float *)opf_ref_data(env, g->residual) + (ptrdiff_t)image * g->residual_outer +
                         (ptrdiff_t)row * g->residual_row + (ptrdiff_t)channel;
@@ -233,18 +276,26 @@ static void run_tile(const worker *w, size_t image, size_t group, size_t block, 
     tile.b             = b;
     if (i == 0 && g->b != NULL && panel + 1 < g->panels) /* once is enough */
         tile.next_b = b + g->taps * g->kc * nr;
-    if (g->epilogue.program.n == 0) {
+    const bool parted = is_parted(g, panel * nr, cols), direct = g->c_col == 1 && !parted;
+    if (g->epilogue.program.n == 0 && direct) {
         multiply(w, &tile, first, rows, cols);
         return;
     }
-    opf_operand operands[OPF_PROGRAM_OPERANDS];
-    opf_store   stores[OPF_PROGRAM_OPERANDS];
-    float      *c = tile.c;
-    opf_bound_at(env, &g->epilogue, image, first, group * g->n + panel * nr, operands, stores);
-    tile.c        = w->tile;
-    tile.c_stride = (ptrdiff_t)nr;
+    float          *c = tile.c, *out = direct ? c : w->tile;
+    const ptrdiff_t out_row = direct ? tile.c_stride : (ptrdiff_t)nr;
+    tile.c                  = w->tile;
+    tile.c_stride           = (ptrdiff_t)nr;
     multiply(w, &tile, first, rows, cols);
-    opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)nr, c, g->c_row, rows, cols, w->program);
+    if (g->epilogue.program.n != 0) {
+        opf_operand operands[OPF_PROGRAM_OPERANDS];
+        opf_store   stores[OPF_PROGRAM_OPERANDS];
+        opf_bound_at(env, &g->epilogue, image, first, group * g->n + panel * nr, operands, stores);
+        opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)nr, out, out_row, rows, cols, w->program);
+    }
+    if (parted)
+        store_parts(w, image, first, rows, panel * nr, cols);
+    else if (!direct)
+        env->kern->copy_2d(w->tile, 1, (ptrdiff_t)nr, c, g->c_col, cols, rows);
 }
 
 static size_t round_64(size_t bytes)
@@ -325,10 +376,7 @@ static bool first_is_free(const opf_program *program)
         return false;
     for (uint32_t i = 1; i < program->n; i++) {
         const opf_instr *instr = &program->instr[i];
-        bool             two   = instr->op == OPF_EW_ADD || instr->op == OPF_EW_SUB || instr->op == OPF_EW_MUL ||
-                   instr->op == OPF_EW_DIV || instr->op == OPF_EW_MIN || instr->op == OPF_EW_MAX || instr->op == OPF_EW_POW ||
-                   instr->op == OPF_EW_PRELU;
-        if (instr->args[0] == 0 || (two && instr->args[1] == 0))
+        if (instr->args[0] == 0 || (opf_ew_reads_b(instr->op) && instr->args[1] == 0))
             return false;
     }
     return true;

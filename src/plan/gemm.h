@@ -38,6 +38,14 @@ typedef struct opf_winograd {
     size_t       v_row, v_point, m_row, m_point;         /* floats between tiles and points */
 } opf_winograd;
 
+/* Columns of the result that lie in a tensor of their own, contiguous: from `first` to those of the next part. */
+typedef struct opf_gemm_part {
+    size_t         first;
+    opf_ref        c;
+    ptrdiff_t      c_row;
+    const int64_t *c_images;
+} opf_gemm_part;
+
 typedef struct opf_gemm_args {
     opf_gemm_rows   rows;
     size_t          images, groups, m, n, kc, taps; /* per group: n columns, kc elements a tap */
@@ -54,9 +62,11 @@ typedef struct opf_gemm_args {
     const int64_t  *b_images;
     const float    *bias; /* [groups][n/nr*nr] or NULL */
     opf_ref         c;
-    ptrdiff_t       c_row;
+    ptrdiff_t       c_row, c_col; /* c_col 1, or c_row 1: planes, written through a tile */
     const int64_t  *c_images;
     ptrdiff_t       c_group;
+    const opf_gemm_part *parts; /* of one group, none empty; n_parts 0: c has all columns, else it has none */
+    size_t          n_parts;
     opf_ref         residual; /* buffer 0: none; read at the place of c */
     ptrdiff_t       residual_row, residual_outer;
     float           lo, hi;
@@ -67,7 +77,8 @@ typedef struct opf_gemm_args {
     opf_winograd    winograd;
 } opf_gemm_args;
 
-/* The tile that starts at a row of an image, for a panel of a group: its end, not a and b. cols: how many it has. */
+/* The tile that starts at a row of an image, for a panel of a group: its end, not a and b. cols: how many it has. Its c is
+   where the tile begins in the result, whatever c_col is. */
 opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t group, size_t row, size_t panel,
                                size_t *cols);
 /* Rows of a WINDOW product with one group, at most mr, for one panel of packed weights, without the epilogue's program.

@@ -4,6 +4,7 @@
  * An image with few channels is read in the layout it has, a tile at a time.
  */
 #include "ops/window.h"
+#include "plan/lines.h"
 #include "plan/winograd.h"
 
 #include <math.h>
@@ -18,15 +19,6 @@ typedef struct {
     opf_place       x, y;
     const opf_const *w, *bias;
 } conv;
-
-/* Axes of a channels-last layout: batch, spatial…, channels. */
-static void channels_last(int32_t rank, int32_t *order)
-{
-    order[0] = 0;
-    for (int32_t i = 2; i < rank; i++)
-        order[i - 1] = i;
-    order[rank - 1] = 1;
-}
 
 static opf_status describe(opf_planner *planner, const opf_node *node, conv *c, bool *ok, opf_error *error)
 {
@@ -118,7 +110,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
                             .taps   = (size_t)c->taps,
                             .rows   = OPF_ROWS_WINDOW};
     int32_t order[OPF_MAX_RANK];
-    channels_last(c->x.rank, order);
+    opf_channels_last(c->x.rank, order);
     int64_t row;
     bool    computed = prologue->program.n != 0; /* rows: they must be there as rows */
     if (computed && !opf_place_linear(&c->x, 2, c->x.rank - 1, &row))
@@ -147,14 +139,16 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
     args.b                   = opf_weights_get(planner->options->weights, c->w, &format);
     OPF_OOM_IF(error, args.b == NULL);
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &c->y, error));
-    args.c_row   = (ptrdiff_t)c->filters;
-    args.c_group = (ptrdiff_t)args.n;
+    opf_winograd_choose(planner, &args, c->w);
+    bool planes = args.winograd.u == NULL && opf_plan_wants_row_major(planner, node->outputs[0], order);
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
+    args.c_row   = planes ? 1 : (ptrdiff_t)c->filters;
+    args.c_col   = planes ? (ptrdiff_t)c->pixels : 1;
+    args.c_group = (ptrdiff_t)args.n * args.c_col;
     OPF_TRY(image_offsets(planner, &c->y, &args.c_images, error));
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     if (computed)
         OPF_TRY(opf_bind(planner, prologue, &c->x, conv_split(c->x.rank), &args.prologue, operands, stores, error));
-    opf_winograd_choose(planner, &args, c->w);
     OPF_TRY(opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error));
     if (computed)
         opf_bound_touch(planner, &args.prologue, operands, stores);
@@ -167,17 +161,19 @@ typedef struct {
     size_t          images, channels, taps;
     opf_gemm_window window;
     opf_ref         x, y;
-    int64_t         x_image, y_image;
+    int64_t         x_image, x_channel, y_image, y_channel; /* channel 1: side by side; else planes, by lines of pixels */
     const float    *w, *bias;
-    size_t          rows_bytes; /* of the pointers in scratch */
+    size_t          rows_bytes, lines; /* of the pointers in scratch; floats of copied lines: input, then output */
     float           lo, hi;
     opf_bound       epilogue;
     bool            has_epilogue;
 } depthwise_args;
 
 /* The input lines below the window's lines at output line i0, i1; w counts lines of kernel[2] taps. */
-static size_t input_lines(const depthwise_args *d, const float *image, int64_t i0, int64_t i1, const float **rows, const float **filters)
+static size_t input_lines(const depthwise_args *d, const opf_kern *kern, const float *image, int64_t i0, int64_t i1, const float **rows,
+                          const float **filters, float *copies)
 {
+    size_t                 width = (size_t)d->window.in[2];
     const opf_gemm_window *w = &d->window;
     size_t                 n = 0;
     for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
@@ -185,7 +181,8 @@ static size_t input_lines(const depthwise_args *d, const float *image, int64_t i
             int64_t y0 = i0 * w->stride[0] - w->pad[0] + k0 * w->dilation[0], y1 = i1 * w->stride[1] - w->pad[1] + k1 * w->dilation[1];
             if (y0 < 0 || y0 >= w->in[0] || y1 < 0 || y1 >= w->in[1])
                 continue;
-            rows[n]      = image + y0 * w->in_stride[0] + y1 * w->in_stride[1];
+            rows[n]      = opf_line_read(kern, image + y0 * w->in_stride[0] + y1 * w->in_stride[1], (ptrdiff_t)w->in_stride[2],
+                                         (ptrdiff_t)d->x_channel, width, d->channels, copies + n * width * d->channels);
             filters[n++] = d->w + (size_t)((k0 * w->kernel[1] + k1) * w->kernel[2]) * d->channels;
         }
     return n;
@@ -198,23 +195,26 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
     const opf_gemm_window *w       = &d->window;
     size_t                 in_rows = (size_t)(w->kernel[0] * w->kernel[1]);
     const float          **rows = scratch, **filters = rows + in_rows;
-    float                 *program = (float *)(void *)((char *)scratch + d->rows_bytes);
+    float                 *copies = (float *)(void *)((char *)scratch + d->rows_bytes);
     size_t                 lines = (size_t)(w->out[0] * w->out[1]), width = (size_t)w->out[2];
+    float                 *program = copies + d->lines, *planes = program - (d->y_channel == 1 ? 0 : width * d->channels);
     for (size_t unit = begin; unit < end; unit++) {
         size_t             image = unit / lines, at = unit % lines;
         const float       *x     = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
-        float             *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)(at * width * d->channels);
+        float             *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image +
+                            (int64_t)(at * width * (d->y_channel == 1 ? d->channels : 1));
+        float             *to    = d->y_channel == 1 ? y : planes;
         opf_depthwise_line line  = {.rows      = rows,
                                     .w         = filters,
-                                    .n_rows    = input_lines(d, x, (int64_t)at / w->out[1], (int64_t)at % w->out[1], rows, filters),
+                                    .n_rows    = input_lines(d, env->kern, x, (int64_t)at / w->out[1], (int64_t)at % w->out[1], rows, filters, copies),
                                     .taps      = (size_t)w->kernel[2],
                                     .in        = w->in[2],
                                     .first     = -w->pad[2],
                                     .stride    = w->stride[2],
                                     .dilation  = w->dilation[2],
-                                    .pixel     = (ptrdiff_t)w->in_stride[2],
+                                    .pixel     = d->x_channel == 1 ? (ptrdiff_t)w->in_stride[2] : (ptrdiff_t)d->channels,
                                     .bias      = d->bias,
-                                    .dst       = y,
+                                    .dst       = to,
                                     .dst_pixel = (ptrdiff_t)d->channels,
                                     .pixels    = width,
                                     .c         = d->channels,
@@ -225,9 +225,11 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
             opf_bound_at(env, &d->epilogue, image, at * width, 0, operands, stores);
-            opf_program_run(env->kern, &d->epilogue.program, operands, stores, y, (ptrdiff_t)d->channels, y, (ptrdiff_t)d->channels, width,
+            opf_program_run(env->kern, &d->epilogue.program, operands, stores, to, (ptrdiff_t)d->channels, to, (ptrdiff_t)d->channels, width,
                             d->channels, program);
         }
+        if (d->y_channel != 1)
+            opf_line_write(env->kern, to, width, d->channels, y, (ptrdiff_t)d->y_channel);
     }
 }
 
@@ -236,8 +238,9 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     opf_weights   *weights = planner->options->weights;
     depthwise_args args    = {.images = (size_t)c->images, .channels = (size_t)c->channels, .taps = (size_t)c->taps, .lo = -INFINITY, .hi = INFINITY};
     int32_t        order[OPF_MAX_RANK];
-    channels_last(c->x.rank, order);
-    if (c->x.strides[1] != 1)
+    opf_channels_last(c->x.rank, order);
+    int64_t window_lines = c->window.kernel[0] * c->window.kernel[1];
+    if (c->x.strides[1] != 1 && !opf_lines_may_copy(window_lines, c->window.stride[0] * c->window.stride[1], c->window.in[2], c->channels))
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
     set_in_strides(c);
     args.window              = c->window;
@@ -249,11 +252,15 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
         args.bias                = opf_weights_get(weights, c->bias, &vector);
         OPF_OOM_IF(error, args.bias == NULL);
     }
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &c->y, error));
-    args.x       = opf_place_ref(&c->x);
-    args.y       = opf_place_ref(&c->y);
-    args.x_image = c->x.strides[0];
-    args.y_image = c->y.strides[0];
+    bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order) && c->window.out[2] <= OPF_LINES_FLOATS / c->channels;
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
+    args.x         = opf_place_ref(&c->x);
+    args.y         = opf_place_ref(&c->y);
+    args.x_image   = c->x.strides[0];
+    args.x_channel = c->x.strides[1];
+    args.y_image   = c->y.strides[0];
+    args.y_channel = planes ? c->pixels : 1;
+    args.lines     = (size_t)((args.x_channel == 1 ? 0 : window_lines * c->window.in[2]) + (planes ? c->window.out[2] : 0)) * args.channels;
     opf_lowered     rest    = *lowered;
     const opf_instr *first  = &rest.program.instr[0];
     if (rest.program.n == 1 && first->store < 0 && first->args[0] == 0 && (first->op == OPF_EW_RELU || first->op == OPF_EW_CLIP)) {
@@ -266,7 +273,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     if (args.has_epilogue)
         OPF_TRY(opf_bind(planner, &rest, &c->y, conv_split(c->y.rank), &args.epilogue, operands, stores, error));
     args.rows_bytes        = (2 * args.taps * sizeof(float *) + 63) & ~(size_t)63;
-    size_t         scratch = args.rows_bytes + opf_program_scratch(&rest.program) * sizeof(float);
+    size_t         scratch = args.rows_bytes + (args.lines + opf_program_scratch(&rest.program)) * sizeof(float);
     depthwise_args *kept   = opf_arena_copy(planner->arena, &args, sizeof args);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel        = "depthwise_f32",

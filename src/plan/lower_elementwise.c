@@ -14,6 +14,7 @@ typedef struct {
     opf_ref     refs[2 * MAX_VIEWS + 1]; /* operands, stores, result */
     int64_t     strides[2 * MAX_VIEWS + 1][OPF_MAX_RANK];
     int64_t     row[2 * MAX_VIEWS + 1], col[2 * MAX_VIEWS + 1];
+    opf_type    types[2 * MAX_VIEWS + 1]; /* FLOAT, or levels */
 } elementwise_args;
 
 static void run_elementwise(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
@@ -36,11 +37,12 @@ static void run_elementwise(const opf_run_env *env, const void *args, size_t beg
                 at[v] += index * e->strides[v][i];
         }
         for (uint32_t v = 0; v < n_in; v++)
-            operands[v] = (opf_operand){(const float *)opf_ref_data(env, e->refs[v]) + at[v], (ptrdiff_t)e->row[v], (ptrdiff_t)e->col[v]};
+            operands[v] = (opf_operand){(const char *)opf_ref_data(env, e->refs[v]) + at[v] * (int64_t)opf_type_size(e->types[v]), (ptrdiff_t)e->row[v],
+                                        (ptrdiff_t)e->col[v], e->types[v] == OPF_FLOAT ? OPF_TYPE_NONE : e->types[v]};
         for (uint32_t v = 0; v < n_st; v++)
             stores[v] = (opf_store){(float *)opf_ref_data(env, e->refs[n_in + v]) + at[n_in + v], (ptrdiff_t)e->row[n_in + v],
                                     (ptrdiff_t)e->col[n_in + v]};
-        float *dst = (float *)opf_ref_data(env, e->refs[n - 1]) + at[n - 1];
+        float *dst = (float *)(void *)((char *)opf_ref_data(env, e->refs[n - 1]) + at[n - 1] * (int64_t)opf_type_size(e->types[n - 1]));
         opf_program_run(env->kern, &e->program, operands, stores, NULL, 0, dst, (ptrdiff_t)e->row[n - 1], rows, e->cols, scratch);
     }
 }
@@ -114,8 +116,10 @@ opf_status opf_plan_elementwise(opf_planner *planner, const opf_node *node, cons
         views[v] = opf_place_broadcast(&places[v], result->rank, result->dims);
     for (uint32_t v = 0; v < n_st; v++)
         OPF_TRY(opf_plan_alloc(planner, lowered->stores[v], order, &views[n_in + v], error));
-    for (uint32_t v = 0; v < n; v++)
-        e.refs[v] = opf_place_ref(&views[v]);
+    for (uint32_t v = 0; v < n; v++) {
+        e.refs[v]  = opf_place_ref(&views[v]);
+        e.types[v] = views[v].type;
+    }
     collapse(views, n, &e);
     e.block = e.cols == 0 ? 1 : 8192 / e.cols;
     e.block = e.block == 0 ? 1 : e.block;
@@ -152,9 +156,10 @@ opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id id, bool *don
     opf_lowered     lowered;
     opf_place       places[MAX_VIEWS];
     bool            region = node->op == &opf_op_Identity && node->epilogue.n != 0;
+    bool            levels = node->op == &opf_op_QuantizeLinear || node->op == &opf_op_DequantizeLinear;
     bool            mask   = node->n_own_outputs > 1 && node->outputs[1] != 0; /* of Dropout */
-    if (((node->op->traits & OPF_ELEMENTWISE) == 0 && !region) || node->outputs[0] == 0 || mask ||
-        planner->infos[node->outputs[0]].type != OPF_FLOAT || !opf_lower_elementwise_node(planner, node, &lowered))
+    if (((node->op->traits & OPF_ELEMENTWISE) == 0 && !region && !levels) || node->outputs[0] == 0 || mask ||
+        !opf_lower_elementwise_node(planner, node, &lowered))
         return OPF_OK;
     *done = true;
     for (uint32_t v = 0; v < lowered.program.n_operands; v++)

@@ -7,6 +7,8 @@
 /* A as images of m rows of k, B as images of k x n, the result as images of m rows of n. */
 typedef struct {
     opf_place        a, b, y; /* a: [batch…, m, k]; b: [batch…, k, n] when not constant */
+    opf_place       *parts;   /* of the columns, where each lies for itself: y is a shape only then */
+    size_t           n_parts;
     const opf_const *w;       /* constant B of rank 2 */
     bool             transposed; /* w is [n, k] */
     const opf_const *bias;
@@ -54,6 +56,96 @@ static const int32_t *result_order(const opf_planner *planner, opf_value_id valu
     return order != NULL && rank > 2 && order[rank - 1] == rank - 1 && lowered->program.n_stores == 0 ? order : NULL;
 }
 
+/* The same for a whole result, which may also be written column by column, where a transposed matrix goes to the caller. */
+static const int32_t *whole_order(const opf_planner *planner, opf_value_id value, const opf_lowered *lowered)
+{
+    const int32_t *order = planner->order_of[value];
+    const opf_use *use   = opf_graph_single_use(planner->graph, value);
+    if (order == NULL || planner->infos[value].rank != 2 || use == NULL || use->node == 0)
+        return result_order(planner, value, lowered);
+    return planner->output_of[opf_graph_node(planner->graph, use->node)->outputs[0]] != 0 ? order : NULL;
+}
+
+/* The Split that alone reads the result and takes its columns apart: each part is written to a tensor of its own, so that
+   who wants it dense need not copy it. NULL: there is none. */
+static const opf_node *column_split(const opf_planner *planner, const opf_node *node)
+{
+    const opf_graph   *graph = planner->graph;
+    const opf_value_id y     = node->outputs[0];
+    const int32_t      rank  = planner->infos[y].rank;
+    const opf_use     *use   = opf_graph_single_use(graph, y);
+    if (use == NULL || use->node == 0 || use->input != 0 || planner->output_of[y] != 0)
+        return NULL;
+    const opf_node *split = opf_graph_node(graph, use->node);
+    if (split->op != &opf_op_Split || split->prologue.n != 0 || split->epilogue.n != 0)
+        return NULL;
+    const int64_t axis = opf_node_int(split, "axis", 0);
+    for (uint32_t o = 0; o < split->n_outputs; o++)
+        if (split->outputs[o] == 0)
+            return NULL;
+    return axis == -1 || axis == rank - 1 ? split : NULL;
+}
+
+/* Places for the result, or for the parts that a Split makes of it: opf_lower_view finds them placed. */
+static opf_status place_result(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, product *p, opf_error *error)
+{
+    const opf_info *info    = &planner->infos[node->outputs[0]];
+    const bool      vectors = planner->infos[node->inputs[0]].rank < 2 || planner->infos[node->inputs[1]].rank < 2;
+    const opf_node *split   = vectors ? NULL : column_split(planner, node);
+    if (split == NULL)
+        return opf_plan_alloc(planner, node->outputs[0], whole_order(planner, node->outputs[0], lowered), &p->y, error);
+    p->y = (opf_place){.type = info->type, .rank = info->rank};
+    for (int32_t i = 0; i < info->rank; i++)
+        p->y.dims[i] = info->dims[i].n;
+    opf_place_set_dense(&p->y, NULL);
+    p->n_parts = split->n_outputs;
+    p->parts   = OPF_NEW(planner->arena, opf_place, p->n_parts);
+    OPF_OOM_IF(error, p->parts == NULL);
+    for (uint32_t o = 0; o < split->n_outputs; o++)
+        OPF_TRY(opf_plan_alloc(planner, split->outputs[o], result_order(planner, split->outputs[o], lowered), &p->parts[o], error));
+    return OPF_OK;
+}
+
+/* The rows of all images follow one another, in every part. */
+static bool is_linear(const product *p, int32_t batch)
+{
+    int64_t row;
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (!opf_place_linear(&p->parts[i], 0, batch, &row))
+            return false;
+    return opf_place_linear(&p->y, 0, batch, &row);
+}
+
+/* Where the result is written: joined, its images are just more rows of one. */
+static opf_status set_result(opf_planner *planner, const product *p, int32_t batch, bool joined, opf_gemm_args *args, opf_error *error)
+{
+    const int32_t  outer = joined ? 0 : batch;
+    int64_t        row   = p->y.strides[batch];
+    opf_gemm_part *parts = OPF_NEW(planner->arena, opf_gemm_part, p->n_parts);
+    OPF_OOM_IF(error, parts == NULL);
+    if (joined)
+        (void)opf_place_linear(&p->y, 0, batch, &row);
+    args->c_row = (ptrdiff_t)row;
+    args->c_col = p->y.dims[batch + 1] == 1 || row != 1 ? 1 : (ptrdiff_t)p->y.strides[batch + 1];
+    args->parts = parts;
+    OPF_TRY(image_offsets(planner, &p->y, outer, p->y.dims, args->images, &args->c_images, error));
+    size_t first = 0;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        const opf_place *place = &p->parts[i];
+        opf_gemm_part   *part  = &parts[args->n_parts];
+        row                    = place->strides[batch];
+        if (place->dims[batch + 1] == 0)
+            continue;
+        if (joined)
+            (void)opf_place_linear(place, 0, batch, &row);
+        *part = (opf_gemm_part){.first = first, .c = opf_place_ref(place), .c_row = (ptrdiff_t)row};
+        OPF_TRY(image_offsets(planner, place, outer, p->y.dims, args->images, &part->c_images, error));
+        first += (size_t)place->dims[batch + 1];
+        args->n_parts++;
+    }
+    return OPF_OK;
+}
+
 /* Whether every operand of the steps has one stride over all rows of all images: positions added to each batch do not. */
 static opf_status rows_join(opf_planner *planner, const opf_place *y, const opf_lowered *lowered, bool *join, opf_error *error)
 {
@@ -81,18 +173,16 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
     opf_split split = {.outer_first = 0, .outer_last = batch - 1, .row_first = batch, .row_last = batch, .col = batch + 1};
     /* With one B for all images the images are just more rows, if A's rows follow one another. */
     int64_t row = 0;
-    int64_t c_row = y->strides[batch];
     bool    join;
     OPF_TRY(rows_join(planner, y, lowered, &join, error));
-    if (p->w != NULL && join && opf_place_linear(&p->a, 0, p->a.rank - 2, &row) && opf_place_linear(y, 0, batch, &c_row)) {
+    join = join && p->w != NULL && opf_place_linear(&p->a, 0, p->a.rank - 2, &row) && is_linear(p, batch);
+    if (join) {
         split       = (opf_split){.outer_first = 0, .outer_last = -1, .row_first = 0, .row_last = batch, .col = batch + 1};
         args.m      = args.images * args.m;
         args.images = 1;
         args.a_row  = (ptrdiff_t)row;
         OPF_TRY(image_offsets(planner, &p->a, 0, NULL, 1, &args.a_images, error));
-        OPF_TRY(image_offsets(planner, y, 0, NULL, 1, &args.c_images, error));
     } else {
-        OPF_TRY(image_offsets(planner, y, batch, y->dims, args.images, &args.c_images, error));
         args.a_row = (ptrdiff_t)p->a.strides[p->a.rank - 2];
         OPF_TRY(image_offsets(planner, &p->a, batch, y->dims, args.images, &args.a_images, error));
     }
@@ -109,8 +199,11 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
         args.b_col = (ptrdiff_t)p->b.strides[p->b.rank - 1];
         OPF_TRY(image_offsets(planner, &p->b, batch, y->dims, args.images, &args.b_images, error));
     }
-    args.c_row = (ptrdiff_t)c_row;
-    return opf_gemm_finish(planner, node, &args, &p->a, p->w == NULL ? &p->b : NULL, p->bias, y, split, lowered, kern->gemm_name, error);
+    OPF_TRY(set_result(planner, p, batch, join, &args, error));
+    OPF_TRY(opf_gemm_finish(planner, node, &args, &p->a, p->w == NULL ? &p->b : NULL, p->bias, y, split, lowered, kern->gemm_name, error));
+    for (size_t i = 0; i < p->n_parts; i++)
+        opf_plan_writes(planner, &p->parts[i]);
+    return OPF_OK;
 }
 
 static bool is_float_constant(const opf_planner *planner, opf_value_id value, int32_t rank)
@@ -134,9 +227,7 @@ static opf_status lower_matmul(opf_planner *planner, const opf_node *node, const
         p.k = p.b.dims[p.b.rank - 2];
         p.n = p.b.dims[p.b.rank - 1];
     }
-    opf_place real;
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], result_order(planner, node->outputs[0], lowered), &real, error));
-    p.y = real;
+    OPF_TRY(place_result(planner, node, lowered, &p, error));
     if (p.a.rank == 1) {
         insert_axis(&p.a, 0);
         insert_axis(&p.y, p.y.rank - (p.w == NULL && planner->infos[node->inputs[1]].rank == 1 ? 0 : 1));
@@ -189,7 +280,7 @@ static opf_status lower_gemm(opf_planner *planner, const opf_node *node, const o
         p.a.strides[1] = a.strides[0];
     }
     p.m = p.a.dims[0];
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &p.y, error));
+    OPF_TRY(place_result(planner, node, lowered, &p, error));
     return lower_product(planner, node, &p, &program, error);
 }
 

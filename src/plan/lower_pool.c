@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling, channels-last: MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool on any spatial rank up to 3. */
 #include "ops/window.h"
+#include "plan/lines.h"
 #include "plan/steps.h"
 
 #include <math.h>
@@ -10,10 +11,10 @@ typedef struct {
     bool        max, include_pad;
     int32_t     spatial;
     opf_windows windows;
-    size_t      channels, pixels, taps;
+    size_t      channels, pixels, taps, lines; /* taps and lines of a window */
     int64_t     in[3], out[3], in_stride[3];
     opf_ref     x, y;
-    int64_t     x_image, y_image;
+    int64_t     x_image, x_channel, y_image, y_channel; /* channel 1: side by side; else planes, by lines of pixels */
     opf_bound   epilogue;
 } pool_args;
 
@@ -36,78 +37,126 @@ static int64_t divisor(const pool_args *p, const int64_t *place)
     return n;
 }
 
-static size_t pixel_taps(const pool_args *p, const float *image, const int64_t *place, const float **pointers)
+/* The lines of the input below the window's, for all pixels of an output line. */
+static size_t window_lines(const pool_args *p, const opf_kern *kern, const float *image, const int64_t *place, const float **lines, float *copies)
 {
-    int64_t first[3] = {0, 0, 0}, last[3] = {1, 1, 1}, start[3] = {0, 0, 0}, step[3] = {0, 0, 0}, stride[3] = {0, 0, 0};
-    for (int32_t i = 0; i < p->spatial; i++) {
-        int32_t at = i + 3 - p->spatial;
+    int64_t first[2] = {0, 0}, last[2] = {1, 1}, start[2] = {0, 0}, step[2] = {0, 0}, stride[2] = {0, 0};
+    int32_t axis = p->spatial - 1;
+    size_t  width = (size_t)p->in[axis], n = 0;
+    for (int32_t i = 0; i < axis; i++) {
+        int32_t at = i + 2 - axis;
         opf_windows_taps(&p->windows, i, place[i], p->in[i], &first[at], &last[at]);
         start[at]  = place[i] * p->windows.stride[i] - p->windows.pad_begin[i];
         step[at]   = p->windows.dilation[i];
         stride[at] = p->in_stride[i];
     }
-    size_t n = 0;
     for (int64_t a = first[0]; a < last[0]; a++)
-        for (int64_t b = first[1]; b < last[1]; b++)
-            for (int64_t c = first[2]; c < last[2]; c++)
-                pointers[n++] = image + (start[0] + a * step[0]) * stride[0] + (start[1] + b * step[1]) * stride[1] +
-                                (start[2] + c * step[2]) * stride[2];
+        for (int64_t b = first[1]; b < last[1]; b++, n++)
+            lines[n] = opf_line_read(kern, image + (start[0] + a * step[0]) * stride[0] + (start[1] + b * step[1]) * stride[1],
+                                     (ptrdiff_t)p->in_stride[axis], (ptrdiff_t)p->x_channel, width, p->channels, copies + n * width * p->channels);
     return n;
+}
+
+static size_t pixel_taps(const pool_args *p, const float *const *lines, size_t n_lines, int64_t place, const float **pointers)
+{
+    int32_t   axis  = p->spatial - 1;
+    ptrdiff_t pixel = p->x_channel == 1 ? (ptrdiff_t)p->in_stride[axis] : (ptrdiff_t)p->channels;
+    int64_t   start = place * p->windows.stride[axis] - p->windows.pad_begin[axis], first, last;
+    size_t    n     = 0;
+    opf_windows_taps(&p->windows, axis, place, p->in[axis], &first, &last);
+    for (size_t line = 0; line < n_lines; line++)
+        for (int64_t k = first; k < last; k++)
+            pointers[n++] = lines[line] + (start + k * p->windows.dilation[axis]) * pixel;
+    return n;
+}
+
+static size_t round_64(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+typedef struct {
+    const float **taps, **lines;
+    float        *copies, *line, *program;
+} pool_scratch;
+
+static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
+{
+    size_t last = (size_t)p->spatial - 1, at = 0;
+    s->taps = (const float **)(void *)(scratch + at);
+    at += round_64(p->taps * sizeof(float *));
+    s->lines = (const float **)(void *)(scratch + at);
+    at += round_64(p->lines * sizeof(float *));
+    s->copies = (float *)(void *)(scratch + at);
+    at += p->x_channel == 1 ? 0 : round_64(p->lines * (size_t)p->in[last] * p->channels * sizeof(float));
+    s->line = (float *)(void *)(scratch + at);
+    at += p->y_channel == 1 ? 0 : round_64((size_t)p->out[last] * p->channels * sizeof(float));
+    s->program = (float *)(void *)(scratch + at);
+    return at + opf_program_scratch(&p->epilogue.program) * sizeof(float);
+}
+
+static void run_epilogue(const opf_run_env *env, const pool_args *p, size_t image, size_t pixel, float *line, size_t width, float *scratch)
+{
+    if (p->epilogue.program.n == 0)
+        return;
+    opf_operand operands[OPF_PROGRAM_OPERANDS];
+    opf_store   stores[OPF_PROGRAM_OPERANDS];
+    opf_bound_at(env, &p->epilogue, image, pixel, 0, operands, stores);
+    opf_program_run(env->kern, &p->epilogue.program, operands, stores, line, (ptrdiff_t)p->channels, line, (ptrdiff_t)p->channels, width,
+                    p->channels, scratch);
 }
 
 /* A unit is one line of pixels: all but the last spatial axis are fixed. */
 static void run_pool(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
-    const pool_args *p        = args;
-    const float    **pointers = scratch;
-    float           *program  = (float *)(void *)((char *)scratch + ((p->taps * sizeof *pointers + 63) & ~(size_t)63));
-    size_t           width = (size_t)p->out[p->spatial - 1], lines = p->pixels / (width == 0 ? 1 : width);
+    const pool_args *p = args;
+    pool_scratch     s;
+    (void)scratch_layout(p, scratch, &s);
+    size_t width = (size_t)p->out[p->spatial - 1], lines = p->pixels / (width == 0 ? 1 : width);
     for (size_t unit = begin; unit < end; unit++) {
         size_t       image = unit / lines, line = unit % lines, left = line;
         const float *x = (const float *)opf_ref_data(env, p->x) + (int64_t)image * p->x_image;
-        float       *y = (float *)opf_ref_data(env, p->y) + (int64_t)image * p->y_image + (int64_t)(line * width * p->channels);
-        int64_t      place[3];
+        float       *y = (float *)opf_ref_data(env, p->y) + (int64_t)image * p->y_image +
+                   (int64_t)(line * width * (p->y_channel == 1 ? p->channels : 1));
+        float  *to = p->y_channel == 1 ? y : s.line;
+        int64_t place[3];
         for (int32_t i = p->spatial - 1; i-- > 0;) {
             place[i] = (int64_t)(left % (size_t)p->out[i]);
             left /= (size_t)p->out[i];
         }
+        size_t n_lines = window_lines(p, env->kern, x, place, s.lines, s.copies);
         for (size_t w = 0; w < width; w++) {
             place[p->spatial - 1] = (int64_t)w;
-            size_t n              = pixel_taps(p, x, place, pointers);
-            float *out            = y + w * p->channels;
+            size_t n              = pixel_taps(p, s.lines, n_lines, (int64_t)w, s.taps);
+            float *out            = to + w * p->channels;
             if (p->max && n != 0)
-                env->kern->pool_max(pointers, n, out, p->channels);
+                env->kern->pool_max(s.taps, n, out, p->channels);
             else if (!p->max)
-                env->kern->pool_sum(pointers, n, 1.0f / (float)divisor(p, place), out, p->channels);
+                env->kern->pool_sum(s.taps, n, 1.0f / (float)divisor(p, place), out, p->channels);
             else
                 for (size_t c = 0; c < p->channels; c++)
                     out[c] = -INFINITY;
         }
-        if (p->epilogue.program.n != 0) {
-            opf_operand operands[OPF_PROGRAM_OPERANDS];
-            opf_store   stores[OPF_PROGRAM_OPERANDS];
-            opf_bound_at(env, &p->epilogue, image, line * width, 0, operands, stores);
-            opf_program_run(env->kern, &p->epilogue.program, operands, stores, y, (ptrdiff_t)p->channels, y, (ptrdiff_t)p->channels, width,
-                            p->channels, program);
-        }
+        run_epilogue(env, p, image, line * width, to, width, s.program);
+        if (p->y_channel != 1)
+            opf_line_write(env->kern, s.line, width, p->channels, y, (ptrdiff_t)p->y_channel);
     }
 }
 
-/* Global pools: the whole image is the window, summed pixel by pixel. A unit is an image. */
+/* Global pools: the whole image is the window, pixel by pixel, or plane by plane. A unit is an image. */
 static void run_global(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
-    const pool_args *p = args;
+    const pool_args *p     = args;
+    float            scale = 1.0f / (float)p->taps;
     for (size_t image = begin; image < end; image++) {
         const float *x = (const float *)opf_ref_data(env, p->x) + (int64_t)image * p->x_image;
         float       *y = (float *)opf_ref_data(env, p->y) + (int64_t)image * p->y_image;
-        env->kern->pixel_sum(x, (ptrdiff_t)p->in_stride[p->spatial - 1], p->taps, 1.0f / (float)p->taps, y, p->channels);
-        if (p->epilogue.program.n != 0) {
-            opf_operand operands[OPF_PROGRAM_OPERANDS];
-            opf_store   stores[OPF_PROGRAM_OPERANDS];
-            opf_bound_at(env, &p->epilogue, image, 0, 0, operands, stores);
-            opf_program_run(env->kern, &p->epilogue.program, operands, stores, y, (ptrdiff_t)p->channels, y, (ptrdiff_t)p->channels, 1,
-                            p->channels, scratch);
-        }
+        if (p->x_channel == 1)
+            env->kern->pixel_sum(x, (ptrdiff_t)p->in_stride[p->spatial - 1], p->taps, scale, y, p->channels);
+        for (size_t c = 0; p->x_channel != 1 && c < p->channels; c++)
+            y[c] = p->max ? env->kern->reduce_max(x + (int64_t)c * p->x_channel, p->taps)
+                          : scale * env->kern->reduce_sum(x + (int64_t)c * p->x_channel, p->taps);
+        run_epilogue(env, p, image, 0, y, 1, scratch);
     }
 }
 
@@ -115,6 +164,27 @@ static bool is_pool(const opf_node *node)
 {
     return node->op == &opf_op_MaxPool || node->op == &opf_op_AveragePool || node->op == &opf_op_GlobalAveragePool ||
            node->op == &opf_op_GlobalMaxPool;
+}
+
+/* How x is read: channels side by side, by planes, or, where neither serves, a copy of it. */
+static opf_status place_image(opf_planner *planner, pool_args *p, opf_place *x, bool global, opf_error *error)
+{
+    int32_t order[OPF_MAX_RANK];
+    int64_t pixel, apart = 1;
+    bool    linear = opf_place_linear(x, 2, x->rank - 1, &pixel), together = x->strides[1] == 1 || x->dims[1] == 1;
+    for (int32_t i = 0; i + 1 < p->spatial; i++)
+        apart *= p->windows.stride[i];
+    opf_channels_last(x->rank, order);
+    bool by_lines = opf_lines_may_copy((int64_t)p->lines, apart, p->in[p->spatial - 1], (int64_t)p->channels);
+    if (global ? !linear || !(together || pixel == 1) : !together && !by_lines)
+        OPF_TRY(opf_plan_dense(planner, x, order, error));
+    for (int32_t i = 0; i < p->spatial; i++)
+        p->in_stride[i] = x->strides[2 + i];
+    if (global && opf_place_linear(x, 2, x->rank - 1, &pixel))
+        p->in_stride[p->spatial - 1] = pixel;
+    p->x_image   = x->strides[0];
+    p->x_channel = x->dims[1] == 1 ? 1 : x->strides[1];
+    return OPF_OK;
 }
 
 opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
@@ -134,44 +204,39 @@ opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_
     OPF_TRY(opf_windows_read(global ? NULL : node->attrs, global ? 0 : node->n_attrs, p.spatial, global ? x.dims + 2 : NULL, &p.windows, error));
     OPF_TRY(opf_windows_resolve(&p.windows, x.dims + 2, p.out, error));
     *done = true;
-    int32_t order[OPF_MAX_RANK] = {0};
-    for (int32_t i = 2; i < x.rank; i++)
-        order[i - 1] = i;
-    order[x.rank - 1] = 1;
-    int64_t pixels_stride;
-    if ((x.strides[1] != 1 && x.dims[1] != 1) || (global && !opf_place_linear(&x, 2, x.rank - 1, &pixels_stride)))
-        OPF_TRY(opf_plan_dense(planner, &x, order, error));
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &y, error));
     p.channels = (size_t)x.dims[1];
     p.pixels = p.taps = 1;
     for (int32_t i = 0; i < p.spatial; i++) {
-        p.in[i]        = x.dims[2 + i];
-        p.in_stride[i] = x.strides[2 + i];
+        p.in[i] = x.dims[2 + i];
         p.pixels *= (size_t)p.out[i];
         p.taps *= (size_t)p.windows.kernel[i];
     }
-    p.x       = opf_place_ref(&x);
-    p.y       = opf_place_ref(&y);
-    p.x_image = x.strides[0];
-    p.y_image = (int64_t)(p.pixels * p.channels);
+    p.lines = p.taps / (size_t)p.windows.kernel[p.spatial - 1];
+    OPF_TRY(place_image(planner, &p, &x, global, error));
+    int32_t order[OPF_MAX_RANK];
+    opf_channels_last(x.rank, order);
+    bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order) && p.channels > 1 &&
+                  p.out[p.spatial - 1] <= OPF_LINES_FLOATS / (int64_t)p.channels && !global;
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &y, error));
+    p.x         = opf_place_ref(&x);
+    p.y         = opf_place_ref(&y);
+    p.y_image   = (int64_t)(p.pixels * p.channels);
+    p.y_channel = planes ? (int64_t)p.pixels : 1;
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     opf_split split = {.outer_first = 0, .outer_last = 0, .row_first = 2, .row_last = x.rank - 1, .col = 1};
     if (lowered.program.n != 0)
         OPF_TRY(opf_bind(planner, &lowered, &y, split, &p.epilogue, operands, stores, error));
-    bool sum = node->op == &opf_op_GlobalAveragePool;
-    if (sum) {
-        (void)opf_place_linear(&x, 2, x.rank - 1, &pixels_stride);
-        p.in_stride[p.spatial - 1] = pixels_stride;
-    }
-    pool_args *kept = opf_arena_copy(planner->arena, &p, sizeof p);
+    bool       whole = node->op == &opf_op_GlobalAveragePool || (global && p.x_channel != 1);
+    pool_args *kept  = opf_arena_copy(planner->arena, &p, sizeof p);
     OPF_OOM_IF(error, kept == NULL);
+    pool_scratch  s;
     size_t        lines = p.pixels == 0 ? 0 : p.pixels / (size_t)p.out[p.spatial - 1];
-    opf_plan_step step  = {.kernel = sum ? "pixel_sum_f32" : p.max ? "pool_max_f32" : "pool_sum_f32",
-                           .run    = sum ? run_global : run_pool,
-                           .args   = kept,
-                           .units  = (size_t)x.dims[0] * (sum ? 1 : lines),
-                           .scratch_bytes = ((p.taps * sizeof(float *) + 63) & ~(size_t)63) + opf_program_scratch(&lowered.program) * sizeof(float),
-                           .flops  = (double)(x.dims[0] * (int64_t)(p.pixels * p.taps * p.channels))};
+    opf_plan_step step  = {.kernel        = !whole ? (p.max ? "pool_max_f32" : "pool_sum_f32") : p.x_channel == 1 ? "pixel_sum_f32" : p.max ? "plane_max_f32" : "plane_sum_f32",
+                           .run           = whole ? run_global : run_pool,
+                           .args          = kept,
+                           .units         = (size_t)x.dims[0] * (whole ? 1 : lines),
+                           .scratch_bytes = scratch_layout(&p, NULL, &s),
+                           .flops         = (double)(x.dims[0] * (int64_t)(p.pixels * p.taps * p.channels))};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     opf_plan_reads(planner, &x);
     opf_plan_writes(planner, &y);

@@ -10,7 +10,7 @@ typedef struct {
     size_t    outer, n, channels; /* rows of n; or images of n pixels with channels */
     opf_ref   x, y;
     ptrdiff_t x_outer, x_n;
-    float     scale;
+    float     divisor; /* n of a mean, 1 of a sum: a product with 1/n would round once more */
 } reduce_args;
 
 static void run_reduce(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
@@ -22,9 +22,9 @@ static void run_reduce(const opf_run_env *env, const void *args, size_t begin, s
         const float *x = (const float *)opf_ref_data(env, r->x) + (ptrdiff_t)i * r->x_outer;
         float       *y = (float *)opf_ref_data(env, r->y) + i * step;
         if (r->pixels)
-            env->kern->pixel_sum(x, r->x_n, r->n, r->scale, y, r->channels);
+            env->kern->pixel_sum(x, r->x_n, r->n, 1.0f / r->divisor, y, r->channels);
         else
-            *y = r->max ? env->kern->reduce_max(x, r->n) : env->kern->reduce_sum(x, r->n) * r->scale;
+            *y = r->max ? env->kern->reduce_max(x, r->n) : env->kern->reduce_sum(x, r->n) / r->divisor;
     }
 }
 
@@ -90,7 +90,7 @@ opf_status opf_lower_reduce(opf_planner *planner, opf_node_id id, bool *done, op
     r.y       = opf_place_ref(&y);
     r.x_outer = (ptrdiff_t)outer;
     r.x_n     = (ptrdiff_t)n;
-    r.scale   = node->op == &opf_op_ReduceMean ? 1.0f / (float)r.n : 1.0f;
+    r.divisor = node->op == &opf_op_ReduceMean ? (float)r.n : 1.0f;
     reduce_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel = r.pixels ? "pixel_sum_f32" : r.max ? "reduce_max_f32" : "reduce_sum_f32",

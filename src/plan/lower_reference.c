@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What has no kernel runs its operator's reference kernel, and its steps one after the other, as one step of the plan. */
+#include "ops/infer.h"
 #include "plan/planner.h"
 
 #include <string.h>
@@ -74,6 +75,27 @@ static opf_status add_call(opf_planner *planner, reference_args *r, const refere
     return OPF_OK;
 }
 
+/* A step has the anchor's dims; one that reads operands alone has their common ones. */
+static opf_status step_dims(opf_planner *planner, const opf_node *node, const opf_step *step, const opf_place *anchor, opf_place *shape,
+                            opf_error *error)
+{
+    bool outside = true;
+    for (uint32_t k = 0; k < step->n_args; k++)
+        outside = outside && (step->args[k].kind == OPF_ARG_INPUT || step->args[k].kind == OPF_ARG_NONE);
+    memcpy(shape->dims, anchor->dims, sizeof shape->dims);
+    for (int32_t i = 0; outside && i < shape->rank; i++)
+        shape->dims[i] = 1;
+    for (uint32_t k = 0; outside && k < step->n_args; k++) {
+        opf_place place = {0};
+        if (step->args[k].kind == OPF_ARG_INPUT)
+            OPF_TRY(opf_plan_place(planner, node->inputs[step->args[k].index], &place, error));
+        for (int32_t i = 0; i < place.rank; i++)
+            if (place.dims[i] != 1)
+                shape->dims[shape->rank - place.rank + i] = place.dims[i];
+    }
+    return OPF_OK;
+}
+
 /* The steps of a list, on `anchor`; the last one's place is *result. results[i] keeps the place of step i. */
 static opf_status add_steps(opf_planner *planner, const opf_node *node, const opf_steps *steps, const opf_place *anchor, opf_value_id last_value,
                             reference_args *r, opf_place *result, opf_error *error)
@@ -86,10 +108,12 @@ static opf_status add_steps(opf_planner *planner, const opf_node *node, const op
     for (uint32_t i = 0; i < steps->n; i++) {
         const opf_step *step   = &steps->list[i];
         opf_value_id    stored = i + 1 == steps->n && last_value != 0 ? last_value : step->output >= 0 ? node->outputs[step->output] : 0;
+        opf_place shape = {.rank = anchor->rank};
+        OPF_TRY(step_dims(planner, node, step, anchor, &shape, error));
         if (stored != 0)
             OPF_TRY(opf_plan_alloc(planner, stored, NULL, &results[i], error));
         else
-            OPF_TRY(opf_plan_alloc_temporary(planner, step->type, anchor->rank, anchor->dims, NULL, &results[i], error));
+            OPF_TRY(opf_plan_alloc_temporary(planner, step->type, shape.rank, shape.dims, NULL, &results[i], error));
         reference_call call = {.op = step->op, .node = node, .attrs = step->attrs, .n_attrs = step->n_attrs, .n_in = step->n_args, .n_out = 1};
         OPF_TRY(add_call(planner, r, &call, error));
         reference_call *c = &r->calls[r->n - 1];
@@ -106,6 +130,13 @@ static opf_status add_steps(opf_planner *planner, const opf_node *node, const op
     }
     *result = results[steps->n - 1];
     return OPF_OK;
+}
+
+/* Reference kernels write on any strides, but for types that are packed. */
+static const int32_t *wanted_order(const opf_planner *planner, opf_value_id value)
+{
+    bool any = !planner->options->reference && opf_type_size(planner->infos[value].type) != 0;
+    return any ? planner->order_of[value] : NULL;
 }
 
 opf_status opf_lower_reference(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
@@ -133,12 +164,13 @@ opf_status opf_lower_reference(opf_planner *planner, opf_node_id id, bool *done,
             continue;
         if (o == 0 && node->epilogue.n != 0) {
             const opf_info *info = &planner->infos[node->outputs[0]];
+            const opf_type  own  = opf_infer_own_type(planner->graph, id);
             int64_t         dims[OPF_MAX_RANK];
             for (int32_t i = 0; i < info->rank; i++)
                 dims[i] = info->dims[i].n;
-            OPF_TRY(opf_plan_alloc_temporary(planner, info->type, info->rank, dims, NULL, &c->out[0], error));
+            OPF_TRY(opf_plan_alloc_temporary(planner, own != OPF_TYPE_NONE ? own : info->type, info->rank, dims, NULL, &c->out[0], error));
         } else {
-            OPF_TRY(opf_plan_alloc(planner, node->outputs[o], NULL, &c->out[o], error));
+            OPF_TRY(opf_plan_alloc(planner, node->outputs[o], wanted_order(planner, node->outputs[o]), &c->out[o], error));
         }
     }
     anchor = c->out[0];

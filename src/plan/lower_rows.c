@@ -1,31 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators on rows: LayerNormalization, RMSNormalization, Softmax, LogSoftmax over trailing axes. The prologue runs while
-   a row is read, the epilogue while it is still in L1. */
-#include "plan/steps.h"
+/* Operators on rows: LayerNormalization, RMSNormalization, LpNormalization, Softmax, LogSoftmax over trailing axes, or over
+   one whose elements are neighbours. The prologue runs while a row is read, the epilogue while it is still in L1. */
+#include "plan/norm.h"
 
-#include <string.h>
+#include <math.h>
 
-typedef enum { ROW_LAYER_NORM, ROW_RMS_NORM, ROW_SOFTMAX, ROW_LOG_SOFTMAX } row_kind;
+typedef enum { ROW_LAYER_NORM, ROW_RMS_NORM, ROW_LP_NORM, ROW_SOFTMAX, ROW_LOG_SOFTMAX } row_kind;
 
 typedef struct {
     row_kind     kind;
     size_t       rows, n;
+    size_t       inner; /* rows of the axes behind the normalised one */
     opf_ref      x, y, mean, inv_std;
     ptrdiff_t    x_row, y_row;
     const int64_t *x_rows; /* offset of every row, where no one stride tells it; else NULL */
-    const float *gamma, *beta;
-    float        epsilon;
+    opf_norm_vector gamma, beta;
+    opf_norm     norm;
     opf_bound    prologue, epilogue;
 } rows_args;
 
-static void run_row(const opf_kern *kern, const rows_args *r, const float *x, float *y, float *mean, float *inv_std)
+static void run_row(const opf_run_env *env, const rows_args *r, const float *x, float *y, float *mean, float *inv_std)
 {
+    const opf_kern *kern  = env->kern;
+    const float    *gamma = opf_norm_data(env, &r->gamma), *beta = opf_norm_data(env, &r->beta);
+    opf_affine      affine = {.lo = -INFINITY, .hi = INFINITY};
+    float           sum;
     switch (r->kind) {
     case ROW_LAYER_NORM:
-        kern->layer_norm(x, r->gamma, r->beta, y, r->n, r->epsilon, mean, inv_std);
+        kern->layer_norm(x, gamma, beta, y, r->n, r->norm.epsilon, mean, inv_std);
         break;
     case ROW_RMS_NORM:
-        kern->rms_norm(x, r->gamma, y, r->n, r->epsilon);
+        kern->rms_norm(x, gamma, y, r->n, r->norm.epsilon);
+        break;
+    case ROW_LP_NORM:
+        sum = r->norm.kind == OPF_NORM_LP_1 ? kern->abs_sum(x, r->n) : kern->square_sum(x, r->n, 0);
+        affine.scale = opf_norm_scale_of(&r->norm, sum, x, 1, r->n);
+        kern->normalise(x, &affine, y, r->n);
         break;
     case ROW_SOFTMAX:
         kern->softmax(x, y, r->n);
@@ -49,60 +59,69 @@ static void run_rows(const opf_run_env *env, const void *args, size_t begin, siz
         const float *in  = x + (r->x_rows != NULL ? (ptrdiff_t)r->x_rows[row] : (ptrdiff_t)row * r->x_row);
         float       *out = y + (ptrdiff_t)row * r->y_row;
         if (r->prologue.program.n != 0) {
-            opf_bound_at(env, &r->prologue, row, 0, 0, operands, stores);
+            opf_bound_at(env, &r->prologue, row / r->inner, row % r->inner, 0, operands, stores);
             opf_program_run(env->kern, &r->prologue.program, operands, stores, in, r->x_row, out, r->y_row, 1, r->n, scratch);
             in = out;
         }
-        run_row(env->kern, r, in, out, mean == NULL ? NULL : mean + row, inv_std == NULL ? NULL : inv_std + row);
+        run_row(env, r, in, out, mean == NULL ? NULL : mean + row, inv_std == NULL ? NULL : inv_std + row);
         if (r->epilogue.program.n != 0) {
-            opf_bound_at(env, &r->epilogue, row, 0, 0, operands, stores);
+            opf_bound_at(env, &r->epilogue, row / r->inner, row % r->inner, 0, operands, stores);
             opf_program_run(env->kern, &r->epilogue.program, operands, stores, out, r->y_row, out, r->y_row, 1, r->n, scratch);
         }
     }
 }
 
-/* Scale and bias: constants of float that vary along the normalised axes only. */
-static opf_status take_vector(opf_planner *planner, const opf_node *node, uint32_t input, int64_t n, const float **vector, bool *ok,
-                              opf_error *error)
-{
-    *vector = NULL;
-    if (input >= node->n_own_inputs || node->inputs[input] == 0)
-        return OPF_OK;
-    const opf_const *c = opf_graph_value(planner->graph, node->inputs[input])->constant;
-    bool             full = c != NULL && c->type == OPF_FLOAT && (c->count == (size_t)n || c->count == 1);
-    if (!full) {
-        *ok = false;
-        return OPF_OK;
-    }
-    opf_weight_format format = opf_format_vector(n, 1, 1);
-    *vector                  = opf_weights_get(planner->options->weights, c, &format);
-    OPF_OOM_IF(error, *vector == NULL);
-    return OPF_OK;
-}
-
-/* What the operator is, its first normalised axis, and its parameters. False: no kernel. */
-static opf_status describe(opf_planner *planner, const opf_node *node, rows_args *r, int32_t *axis, bool *ok, opf_error *error)
+/* What the operator is, the axes [*first, *last] of its rows, and its parameters. *ok false: no kernel. */
+static opf_status describe(opf_planner *planner, const opf_node *node, rows_args *r, int32_t *first, int32_t *last, bool *ok, opf_error *error)
 {
     int32_t rank    = planner->infos[node->inputs[0]].rank;
     bool    softmax = node->op == &opf_op_Softmax || node->op == &opf_op_LogSoftmax;
     int64_t a       = opf_node_int(node, "axis", -1);
-    *axis           = (int32_t)(a < 0 ? a + rank : a);
-    *ok             = *axis >= 0 && *axis < rank;
+    *first          = (int32_t)(a < 0 ? a + rank : a);
+    *last           = node->op == &opf_op_LpNormalization ? *first : rank - 1;
+    *ok             = *first >= 0 && *first < rank;
     r->kind         = node->op == &opf_op_LayerNormalization ? ROW_LAYER_NORM
                       : node->op == &opf_op_RMSNormalization ? ROW_RMS_NORM
+                      : node->op == &opf_op_LpNormalization  ? ROW_LP_NORM
                       : node->op == &opf_op_Softmax          ? ROW_SOFTMAX
                                                              : ROW_LOG_SOFTMAX;
     if (softmax || !*ok) {
-        *ok = *ok && *axis == rank - 1;
+        *ok = *ok && *first == rank - 1;
         return OPF_OK;
     }
     int64_t n = 1;
-    for (int32_t i = *axis; i < rank; i++)
+    for (int32_t i = *first; i <= *last; i++)
         n *= planner->infos[node->inputs[0]].dims[i].n;
-    r->epsilon = opf_node_float(node, "epsilon", 1e-5f);
-    OPF_TRY(take_vector(planner, node, 1, n, &r->gamma, ok, error));
-    if (r->kind == ROW_LAYER_NORM)
-        OPF_TRY(take_vector(planner, node, 2, n, &r->beta, ok, error));
+    r->norm = opf_norm_of(node);
+    OPF_TRY(opf_norm_take_vector(planner, node, 1, n, &r->gamma, ok, error));
+    return opf_norm_take_vector(planner, node, 2, n, &r->beta, ok, error);
+}
+
+/* Rows lie at x as they are, or are copied so that the elements of each are neighbours. */
+static opf_status place_rows(opf_planner *planner, opf_place *x, int32_t first, int32_t last, const int32_t *order, rows_args *r,
+                             opf_error *error)
+{
+    int64_t n, row;
+    if (!opf_place_linear(x, first, last, &n) || (n != 1 && opf_place_elements(x) > 1))
+        OPF_TRY(opf_plan_dense(planner, x, order, error));
+    r->n = r->inner = 1;
+    for (int32_t i = first; i < x->rank; i++)
+        *(i <= last ? &r->n : &r->inner) *= (size_t)x->dims[i];
+    r->rows = r->n == 0 ? 0 : opf_place_elements(x) / r->n;
+    r->x    = opf_place_ref(x);
+    if (last == x->rank - 1 && opf_place_linear(x, 0, first - 1, &row)) {
+        r->x_row = (ptrdiff_t)row;
+        return OPF_OK;
+    }
+    opf_place rows = *x; /* without the axes of a row */
+    rows.rank      = 0;
+    for (int32_t i = 0; i < x->rank; i++)
+        if (i < first || i > last) {
+            rows.dims[rows.rank]      = x->dims[i];
+            rows.strides[rows.rank++] = x->strides[i];
+        }
+    r->x_rows = opf_place_offsets(planner->arena, &rows, 0, rows.rank - 1);
+    OPF_OOM_IF(error, r->x_rows == NULL);
     return OPF_OK;
 }
 
@@ -116,47 +135,40 @@ static opf_status place_statistic(opf_planner *planner, const opf_node *node, ui
     return OPF_OK;
 }
 
+static bool is_known(const opf_node *node)
+{
+    return node->op == &opf_op_LayerNormalization || node->op == &opf_op_RMSNormalization || node->op == &opf_op_LpNormalization ||
+           node->op == &opf_op_Softmax || node->op == &opf_op_LogSoftmax;
+}
+
 opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
     opf_lowered     prologue, epilogue;
     rows_args       r = {0};
-    int32_t         axis;
+    int32_t         first, last, order[OPF_MAX_RANK], axes = 0;
     bool            ok;
-    if ((node->op != &opf_op_LayerNormalization && node->op != &opf_op_RMSNormalization && node->op != &opf_op_Softmax &&
-         node->op != &opf_op_LogSoftmax) ||
-        planner->infos[node->inputs[0]].type != OPF_FLOAT || !opf_lower_steps(planner, node, &node->prologue, &prologue) ||
+    if (!is_known(node) || planner->infos[node->inputs[0]].type != OPF_FLOAT || !opf_lower_steps(planner, node, &node->prologue, &prologue) ||
         !opf_lower_steps(planner, node, &node->epilogue, &epilogue))
         return OPF_OK;
-    OPF_TRY(describe(planner, node, &r, &axis, &ok, error));
+    OPF_TRY(describe(planner, node, &r, &first, &last, &ok, error));
     if (!ok)
         return OPF_OK;
-    bool steps = prologue.program.n + epilogue.program.n != 0;
-    if (steps && axis != planner->infos[node->inputs[0]].rank - 1)
-        return OPF_OK; /* steps are bound to one column axis */
     *done = true;
     opf_place x, y, mean = {0}, inv_std = {0};
-    int64_t   n, row;
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
-    if (!opf_place_linear(&x, axis, x.rank - 1, &n) || (n != 1 && opf_place_elements(&x) > 1))
-        OPF_TRY(opf_plan_dense(planner, &x, NULL, error));
-    if (!opf_place_linear(&x, 0, axis - 1, &row)) {
-        r.x_rows = opf_place_offsets(planner->arena, &x, 0, axis - 1);
-        OPF_OOM_IF(error, r.x_rows == NULL);
-    }
-    r.n = 1;
-    for (int32_t i = axis; i < x.rank; i++)
-        r.n *= (size_t)x.dims[i];
-    r.rows  = r.n == 0 ? 0 : opf_place_elements(&x) / r.n;
-    r.x     = opf_place_ref(&x);
-    r.x_row = (ptrdiff_t)row;
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &y, error));
+    for (int32_t row = 0; row < 2; row++) /* the axes of a row last */
+        for (int32_t i = 0; i < x.rank; i++)
+            if ((i >= first && i <= last) == (row == 1))
+                order[axes++] = i;
+    OPF_TRY(place_rows(planner, &x, first, last, order, &r, error));
+    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &y, error));
     r.y     = opf_place_ref(&y);
     r.y_row = (ptrdiff_t)r.n;
     OPF_TRY(place_statistic(planner, node, 1, &mean, &r.mean, error));
     OPF_TRY(place_statistic(planner, node, 2, &inv_std, &r.inv_std, error));
     /* A row is an image of its own to the steps: operands that are broadcast over some leading axes have no one stride. */
-    opf_split split = {.outer_first = 0, .outer_last = axis - 1, .row_first = 0, .row_last = -1, .col = y.rank - 1};
+    opf_split split = {.outer_first = 0, .outer_last = first - 1, .row_first = last + 1, .row_last = x.rank - 1, .col = first, .more_cols = last - first};
     opf_place p_in[OPF_PROGRAM_OPERANDS], p_out[OPF_PROGRAM_OPERANDS], e_in[OPF_PROGRAM_OPERANDS], e_out[OPF_PROGRAM_OPERANDS];
     if (prologue.program.n != 0)
         OPF_TRY(opf_bind(planner, &prologue, &y, split, &r.prologue, p_in, p_out, error));
@@ -165,7 +177,7 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
     size_t     s1 = opf_program_scratch(&prologue.program), s2 = opf_program_scratch(&epilogue.program);
     rows_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
     OPF_OOM_IF(error, kept == NULL);
-    static const char *const names[] = {"layer_norm_f32", "rms_norm_f32", "softmax_f32", "log_softmax_f32"};
+    static const char *const names[] = {"layer_norm_f32", "rms_norm_f32", "lp_norm_f32", "softmax_f32", "log_softmax_f32"};
     opf_plan_step            step    = {.kernel        = names[r.kind],
                                         .run           = run_rows,
                                         .args          = kept,
@@ -175,13 +187,15 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     opf_plan_reads(planner, &x);
     opf_plan_writes(planner, &y);
+    opf_norm_touch(planner, &r.gamma);
+    opf_norm_touch(planner, &r.beta);
     if (mean.buffer != 0)
         opf_plan_writes(planner, &mean);
     if (inv_std.buffer != 0)
         opf_plan_writes(planner, &inv_std);
     opf_bound_touch(planner, &r.prologue, p_in, p_out);
     opf_bound_touch(planner, &r.epilogue, e_in, e_out);
-    if (!steps)
-        opf_plan_may_share(planner, &y, &x);
+    if (prologue.program.n == 0)
+        opf_norm_may_share(planner, &y, &x, &r.gamma, &r.beta, &r.epilogue, e_in);
     return OPF_OK;
 }

@@ -121,8 +121,10 @@ opf_status opf_lower_view(opf_planner *planner, opf_node_id id, bool *done, opf_
         node->prologue.n != 0 || opf_type_size(planner->infos[node->inputs[0]].type) == 0)
         return OPF_OK;
     opf_place x;
-    OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
     *done = true;
+    if (split && planner->places[node->outputs[0]].buffer != 0)
+        return OPF_OK; /* the product before it has written its parts */
+    OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
     if (reshape)
         return view_reshape(planner, node, &x, error);
     if (same)

@@ -97,11 +97,12 @@ const int64_t *opf_place_offsets(opf_arena *arena, const opf_place *place, int32
     return list;
 }
 
-/* The shortest runs of axes with equal products: [i0, *i) of a and [j0, *j) of b, from *i, *j on. */
+/* The shortest runs of axes with equal products: [i0, *i) of a and [j0, *j) of b, from *i, *j on. (Sizes that explain
+   invents for shapes that depend on data may have other products: then the last run takes all that is left.) */
 static void next_run(const int64_t *a, int32_t rank_a, int32_t *i, const int64_t *b, int32_t rank_b, int32_t *j)
 {
     int64_t x = *i < rank_a ? a[(*i)++] : 1, y = *j < rank_b ? b[(*j)++] : 1;
-    while (x != y) {
+    while (x != y && (x < y ? *i < rank_a : *j < rank_b)) {
         if (x < y)
             x *= a[(*i)++];
         else
@@ -249,6 +250,24 @@ opf_status opf_plan_alloc_temporary(opf_planner *planner, opf_type type, int32_t
     return OPF_OK;
 }
 
+/* The graph output that only a Transpose makes of the value, whose layout is what the caller wants: 1 + its number; else 0. */
+static uint32_t transposed_output(const opf_planner *planner, opf_value_id value, const opf_place *place)
+{
+    const opf_use  *use       = opf_graph_single_use(planner->graph, value);
+    const opf_node *transpose = use == NULL || use->node == 0 ? NULL : opf_graph_node(planner->graph, use->node);
+    const opf_attr *perm      = transpose != NULL && transpose->op == &opf_op_Transpose ? opf_node_attr(transpose, "perm") : NULL;
+    if (transpose == NULL || transpose->op != &opf_op_Transpose || transpose->epilogue.n != 0 || planner->options->reference)
+        return 0;
+    opf_place view = *place;
+    for (int32_t i = 0; i < place->rank; i++) {
+        const int64_t axis = perm != NULL ? perm->ints[i] : place->rank - 1 - i;
+        view.dims[i]       = place->dims[axis];
+        view.strides[i]    = place->strides[axis];
+    }
+    const uint32_t output = planner->output_of[transpose->outputs[0]];
+    return output != OPF_CROSSING && opf_place_is_row_major(&view) ? output : 0;
+}
+
 opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error)
 {
     opf_place fresh = {0};
@@ -256,7 +275,11 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
     OPF_TRY(opf_plan_alloc_temporary(planner, fresh.type, fresh.rank, fresh.dims, order, &fresh, error));
     /* A graph output is written where the caller wants it, when the layout is the caller's. */
     uint32_t output = planner->output_of[value];
-    if (output != 0 && opf_place_is_row_major(&fresh)) {
+    if (output == 0)
+        output = transposed_output(planner, value, &fresh);
+    else if (!opf_place_is_row_major(&fresh))
+        output = 0;
+    if (output != 0) {
         opf_buffer *buffer        = &planner->plan->buffers[fresh.buffer];
         buffer->kind              = output == OPF_CROSSING ? OPF_BUFFER_VALUE : OPF_BUFFER_OUTPUT;
         buffer->index             = output == OPF_CROSSING ? value : output - 1;
@@ -265,4 +288,25 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
     planner->places[value] = fresh;
     *place                 = fresh;
     return OPF_OK;
+}
+
+bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order)
+{
+    const opf_graph *graph = planner->graph;
+    if (planner->output_of[value] != 0)
+        return true;
+    const opf_use  *use  = opf_graph_single_use(graph, value);
+    const opf_node *node = use == NULL || use->node == 0 ? NULL : opf_graph_node(graph, use->node);
+    if (node == NULL || node->epilogue.n != 0 || (node->op != &opf_op_Reshape && node->op != &opf_op_Flatten))
+        return false;
+    opf_place       place = {0}, view;
+    const opf_info *info = &planner->infos[value], *out = &planner->infos[node->outputs[0]];
+    int64_t         dims[OPF_MAX_RANK];
+    place.rank = info->rank;
+    for (int32_t i = 0; i < info->rank; i++)
+        place.dims[i] = info->dims[i].n;
+    for (int32_t i = 0; i < out->rank; i++)
+        dims[i] = out->dims[i].n;
+    opf_place_set_dense(&place, order);
+    return !opf_place_reshape(&place, out->rank, dims, &view);
 }

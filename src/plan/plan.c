@@ -47,7 +47,7 @@ void opf_plan_may_share(opf_planner *planner, const opf_place *dst, const opf_pl
 {
     opf_buffer *to = &planner->plan->buffers[dst->buffer], *from = &planner->plan->buffers[src->buffer];
     if (dst->buffer == src->buffer || to->kind != OPF_BUFFER_ARENA || from->kind != OPF_BUFFER_ARENA ||
-        dst->offset != src->offset || dst->rank != src->rank || to->bytes > from->bytes)
+        dst->type != src->type || dst->offset != src->offset || dst->rank != src->rank || to->bytes > from->bytes)
         return;
     for (int32_t i = 0; i < dst->rank; i++)
         if (dst->dims[i] != src->dims[i] || (dst->dims[i] != 1 && dst->strides[i] != src->strides[i]))
@@ -148,21 +148,24 @@ static opf_status mark_orders(opf_planner *planner, opf_error *error)
     OPF_OOM_IF(error, planner->order_of == NULL);
     for (opf_node_id id = 1; id < graph->n_nodes; id++) {
         const opf_node *node = opf_graph_node(graph, id);
-        const opf_attr *perm = node->op == &opf_op_Transpose ? opf_node_attr(node, "perm") : NULL;
-        if (perm == NULL || opf_graph_single_use(graph, node->inputs[0]) == NULL)
+        if (node->op != &opf_op_Transpose || opf_graph_single_use(graph, node->inputs[0]) == NULL)
             continue;
-        int32_t *order = OPF_NEW(planner->arena, int32_t, perm->n);
+        const opf_attr *perm = opf_node_attr(node, "perm"); /* without one, axes are reversed */
+        const int32_t   rank = planner->infos[node->inputs[0]].rank;
+        if (rank < 0)
+            continue; /* a later plan makes it */
+        int32_t *order = OPF_NEW(planner->arena, int32_t, rank);
         OPF_OOM_IF(error, order == NULL);
-        for (uint32_t i = 0; i < perm->n; i++)
-            order[i] = (int32_t)perm->ints[i];
+        for (int32_t i = 0; i < rank; i++)
+            order[i] = perm != NULL ? (int32_t)perm->ints[i] : rank - 1 - i;
         planner->order_of[node->inputs[0]] = order;
     }
     return OPF_OK;
 }
 
-static const opf_lower_fn lowerings[] = {opf_lower_view,   opf_lower_conv,        opf_lower_matmul, opf_lower_attention, opf_lower_rows,
-                                         opf_lower_pool,   opf_lower_reduce,      opf_lower_concat, opf_lower_gather,
-                                         opf_lower_batch_norm, opf_lower_elementwise, opf_lower_reference};
+static const opf_lower_fn lowerings[] = {opf_lower_view,       opf_lower_conv,        opf_lower_matmul, opf_lower_attention, opf_lower_norm,
+                                         opf_lower_rows,       opf_lower_group_norm,  opf_lower_pool,   opf_lower_reduce,    opf_lower_concat,
+                                         opf_lower_gather,     opf_lower_batch_norm,  opf_lower_elementwise, opf_lower_reference};
 
 /* Computes numbers, and all of them into results without elements. */
 static bool is_empty(const opf_planner *planner, const opf_node *node)
@@ -232,12 +235,32 @@ static opf_status place_inputs(opf_planner *planner, const opf_plan_request *req
     return OPF_OK;
 }
 
+/* Copies for the caller or for later segments that wait for others from the same buffer: they become one step. */
+typedef struct {
+    opf_place   *src, *dst;
+    uint32_t     n;
+    opf_value_id value; /* the first */
+    opf_node_id  node;
+} deliveries;
+
+static opf_status deliver_now(opf_planner *planner, deliveries *d, opf_buffer_kind kind, opf_error *error)
+{
+    uint32_t n = d->n;
+    if (n == 0)
+        return OPF_OK;
+    planner->node = d->node;
+    d->n          = 0;
+    OPF_TRY(opf_plan_copies(planner, kind == OPF_BUFFER_OUTPUT ? "copy_output" : "copy_crossing", d->src, d->dst, n, error));
+    planner->plan->steps[planner->plan->n_steps - 1].copied = d->value;
+    return OPF_OK;
+}
+
 /* The value dense in a buffer of this kind and index: where it lies already, or by a copy. */
-static opf_status deliver(opf_planner *planner, opf_value_id value, opf_buffer_kind kind, uint32_t index, opf_place *delivered, opf_error *error)
+static opf_status deliver(opf_planner *planner, opf_value_id value, opf_buffer_kind kind, uint32_t index, opf_place *delivered,
+                          deliveries *d, opf_error *error)
 {
     opf_plan *plan = planner->plan;
     opf_place src, dst;
-    planner->node = opf_graph_value(planner->graph, value)->producer;
     OPF_TRY(opf_plan_place(planner, value, &src, error));
     const opf_buffer *buffer = &plan->buffers[src.buffer];
     if (buffer->kind == kind && buffer->index == index && src.offset == 0 && opf_place_is_row_major(&src)) {
@@ -248,8 +271,22 @@ static opf_status deliver(opf_planner *planner, opf_value_id value, opf_buffer_k
     plan->buffers[dst.buffer].kind  = kind;
     plan->buffers[dst.buffer].index = index;
     *delivered                      = dst;
-    OPF_TRY(opf_plan_copy(planner, kind == OPF_BUFFER_OUTPUT ? "copy_output" : "copy_crossing", &src, &dst, error));
-    plan->steps[plan->n_steps - 1].copied = value;
+    const opf_buffer_kind from = plan->buffers[src.buffer].kind;
+    size_t                bytes;
+    if (kind == OPF_BUFFER_OUTPUT && (from == OPF_BUFFER_INPUT || from == OPF_BUFFER_CONST) && opf_place_is_row_major(&src) &&
+        opf_type_bytes(src.type, opf_place_elements(&src), &bytes)) {
+        const opf_passed passed = {opf_place_ref(&src), opf_place_ref(&dst), bytes};
+        OPF_OOM_IF(error, !OPF_PUSH(planner->arena, plan->passed, plan->n_passed, plan->passed_capacity, passed));
+        return OPF_OK;
+    }
+    if (d->n != 0 && d->src[0].buffer != src.buffer)
+        OPF_TRY(deliver_now(planner, d, kind, error));
+    if (d->n == 0) {
+        d->value = value;
+        d->node  = opf_graph_value(planner->graph, value)->producer;
+    }
+    d->src[d->n]   = src;
+    d->dst[d->n++] = dst;
     return OPF_OK;
 }
 
@@ -267,20 +304,27 @@ static opf_status place_outputs(opf_planner *planner, const bool *crossing, opf_
     const opf_graph *graph = planner->graph;
     opf_plan        *plan  = planner->plan;
     opf_place        place;
+    deliveries       waiting = {.n = 0};
+    uint32_t         most    = graph->n_outputs;
+    for (opf_value_id v = 1; v < graph->n_values; v++)
+        most += crossing[v];
     plan->outputs = OPF_NEW(planner->arena, opf_place, graph->n_outputs);
-    OPF_OOM_IF(error, plan->outputs == NULL);
+    waiting.src   = OPF_NEW(planner->arena, opf_place, most);
+    waiting.dst   = OPF_NEW(planner->arena, opf_place, most);
+    OPF_OOM_IF(error, plan->outputs == NULL || waiting.src == NULL || waiting.dst == NULL);
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         if (is_made_here(plan, graph, graph->outputs[i]))
-            OPF_TRY(deliver(planner, graph->outputs[i], OPF_BUFFER_OUTPUT, i, &plan->outputs[i], error));
+            OPF_TRY(deliver(planner, graph->outputs[i], OPF_BUFFER_OUTPUT, i, &plan->outputs[i], &waiting, error));
+    OPF_TRY(deliver_now(planner, &waiting, OPF_BUFFER_OUTPUT, error));
     for (uint32_t k = plan->begin; k < plan->end; k++) {
         const opf_node *node = opf_graph_node(graph, plan->order[k]);
         for (uint32_t o = 0; o < node->n_outputs; o++) {
             opf_value_id v = node->outputs[o];
             if (v != 0 && crossing[v] && !opf_graph_is_output(graph, v) && !opf_info_is_known(&planner->infos[v]))
-                OPF_TRY(deliver(planner, v, OPF_BUFFER_VALUE, v, &place, error));
+                OPF_TRY(deliver(planner, v, OPF_BUFFER_VALUE, v, &place, &waiting, error));
         }
     }
-    return OPF_OK;
+    return deliver_now(planner, &waiting, OPF_BUFFER_VALUE, error);
 }
 
 /* ---- numbers for every shape ---- */

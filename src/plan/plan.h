@@ -73,6 +73,12 @@ typedef struct opf_plan_step {
     opf_value_id copied; /* is_copy: the value, where it is one of the graph */
 } opf_plan_step;
 
+/* A graph output that nothing computes, an input or a constant: handed over with the others, by no kernel. */
+typedef struct opf_passed {
+    opf_ref src, dst;
+    size_t  bytes;
+} opf_passed;
+
 typedef struct opf_plan {
     opf_arena        arena_; /* of this structure */
     const opf_graph *graph;
@@ -80,6 +86,8 @@ typedef struct opf_plan {
     uint32_t         n_steps, steps_capacity;
     opf_buffer      *buffers; /* [0] unused */
     uint32_t         n_buffers, buffers_capacity;
+    opf_passed      *passed;
+    uint32_t         n_passed, passed_capacity;
     size_t           arena_bytes;   /* activations, and outputs without a caller's buffer */
     size_t           scratch_bytes; /* per thread */
     const opf_info  *infos;         /* by value id, numeric */

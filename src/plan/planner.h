@@ -29,6 +29,9 @@ typedef opf_status (*opf_lower_fn)(opf_planner *planner, opf_node_id node, bool 
 opf_status opf_plan_place(opf_planner *planner, opf_value_id value, opf_place *place, opf_error *error);
 /* A new dense buffer for value; order lists its axes from the slowest to the fastest, NULL is row-major. */
 opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+/* Whether who wants the value wants it row-major, so that writing it in another order costs a copy: the caller, a later
+   segment, or its only reader, which cannot reshape it as it would lie with its axes in `order`. */
+bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order);
 /* The same for a temporary that is no value. */
 opf_status opf_plan_alloc_temporary(opf_planner *planner, opf_type type, int32_t rank, const int64_t *dims, const int32_t *order,
                                     opf_place *place, opf_error *error);
@@ -80,6 +83,8 @@ extern opf_status opf_lower_view(opf_planner *planner, opf_node_id node, bool *d
 extern opf_status opf_lower_conv(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_matmul(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_attention(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_group_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_rows(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_pool(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_reduce(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);

@@ -55,8 +55,14 @@ static const struct {
 typedef struct {
     const opf_planner *planner;
     opf_lowered       *lowered;
+    bool               levels; /* operands and the result may be levels of 8 bits */
     bool               failed;
 } builder;
+
+static bool is_level_type(opf_type type)
+{
+    return type == OPF_UINT8 || type == OPF_INT8;
+}
 
 static int16_t emit(builder *b, opf_ew op, int16_t a0, int16_t a1, float p0, float p1)
 {
@@ -76,7 +82,8 @@ static int16_t operand(builder *b, opf_value_id value)
     for (uint32_t i = 0; i < program->n_operands; i++)
         if (b->lowered->operands[i] == value)
             return (int16_t)(-1 - (int)i);
-    if (program->n_operands == OPF_PROGRAM_OPERANDS || b->planner->infos[value].type != OPF_FLOAT) {
+    const opf_type type = b->planner->infos[value].type;
+    if (program->n_operands == OPF_PROGRAM_OPERANDS || (type != OPF_FLOAT && !(b->levels && is_level_type(type)))) {
         b->failed = true;
         return 0;
     }
@@ -118,6 +125,68 @@ static int16_t emit_clip(builder *b, const source *s, uint32_t n)
     if (has_hi)
         x = emit(b, OPF_EW_MIN, x, use(b, s[2]), 0, 0);
     return x;
+}
+
+/* ---- levels ---- */
+
+static bool is_one_number(const builder *b, source s, opf_type type)
+{
+    const opf_info *info = &b->planner->infos[s.value];
+    size_t          count;
+    return s.value != 0 && opf_info_count(info, &count) && count == 1 && info->rank <= 1 && (type == OPF_TYPE_NONE || info->type == type);
+}
+
+/* A QuantizeLinear or DequantizeLinear with a float scale and a zero point of one number each, which may be absent. */
+static bool is_per_tensor(const builder *b, const opf_attr *attrs, uint32_t n_attrs, const source *s, uint32_t n)
+{
+    return n > 1 && is_one_number(b, s[1], OPF_FLOAT) && (n <= 2 || !s[2].present || is_one_number(b, s[2], OPF_TYPE_NONE)) &&
+           opf_attrs_int(attrs, n_attrs, "block_size", 0) == 0 && opf_attrs_int(attrs, n_attrs, "precision", 0) == 0;
+}
+
+static void level_range(opf_type type, float *low, float *high)
+{
+    const bool is_signed = opf_types_have(OPF_TYPES_SINT, type);
+    *high                = ldexpf(1, (int)opf_type_bits(type) - (is_signed ? 1 : 0)) - 1;
+    *low                 = is_signed ? -*high - 1 : 0;
+}
+
+/* A level less the zero point, as a float; the zero point must be known. */
+static int16_t emit_quantize(builder *b, opf_type type, const source *s, uint32_t n)
+{
+    float low, high, zero = 0;
+    level_range(type, &low, &high);
+    b->failed = b->failed || (n > 2 && s[2].present && !scalar_of(b, s[2], &zero));
+    return emit(b, OPF_EW_QUANTIZE, use(b, s[0]), use(b, s[1]), low - zero, high - zero);
+}
+
+/* Levels that are stored: the result of the program. */
+static int16_t emit_store_levels(builder *b, opf_type type, const opf_attr *attrs, uint32_t n_attrs, const source *s, uint32_t n)
+{
+    float low, high;
+    if (!b->levels || !is_level_type(type) || !is_per_tensor(b, attrs, n_attrs, s, n)) {
+        b->failed = true;
+        return 0;
+    }
+    b->lowered->program.levels = type;
+    level_range(type, &low, &high);
+    if (n <= 2 || !s[2].present)
+        return emit_quantize(b, type, s, n);
+    int16_t level = emit(b, OPF_EW_QUANTIZE, use(b, s[0]), use(b, s[1]), -INFINITY, INFINITY);
+    level         = emit(b, OPF_EW_ADD, level, operand(b, s[2].value), 0, 0);
+    return emit(b, OPF_EW_CLIP, level, 0, low, high);
+}
+
+/* Levels that are read, by their number. */
+static int16_t emit_load_levels(builder *b, const opf_attr *attrs, uint32_t n_attrs, const source *s, uint32_t n)
+{
+    if (!b->levels || !is_per_tensor(b, attrs, n_attrs, s, n)) {
+        b->failed = true;
+        return 0;
+    }
+    int16_t level = use(b, s[0]);
+    if (n > 2 && s[2].present)
+        level = emit(b, OPF_EW_SUB, level, operand(b, s[2].value), 0, 0);
+    return emit(b, OPF_EW_MUL, level, use(b, s[1]), 0, 0);
 }
 
 /* The operator on its sources; the result's argument number. Fails the builder when there is no kernel. */
@@ -163,6 +232,28 @@ static int16_t emit_op(builder *b, const opf_op *op, const opf_attr *attrs, uint
 
 /* ---- steps ---- */
 
+/* A level that the next step makes a number again stays one; others are read and stored. */
+static int16_t emit_step(builder *b, const opf_steps *steps, uint32_t i, const int16_t *results, const source *s)
+{
+    const opf_step *step  = &steps->list[i], *before = i == 0 ? NULL : step - 1, *after = i + 1 == steps->n ? NULL : step + 1;
+    const bool      reads = step->op == &opf_op_DequantizeLinear && step->args[0].kind == OPF_ARG_STEP;
+    b->failed = b->failed || (step->op != &opf_op_QuantizeLinear && step->type != OPF_FLOAT);
+    if (reads) {
+        b->failed = b->failed || step->args[0].index + 1 != i || before->op != &opf_op_QuantizeLinear;
+        return emit(b, OPF_EW_MUL, results[i - 1], use(b, s[1]), 0, 0);
+    }
+    if (step->op == &opf_op_DequantizeLinear)
+        return emit_load_levels(b, step->attrs, step->n_attrs, s, step->n_args);
+    if (step->op == &opf_op_QuantizeLinear && after != NULL) {
+        b->failed = b->failed || after->op != &opf_op_DequantizeLinear || step->output >= 0 ||
+                    !is_per_tensor(b, step->attrs, step->n_attrs, s, step->n_args);
+        return b->failed ? (int16_t)0 : emit_quantize(b, step->type, s, step->n_args);
+    }
+    if (step->op == &opf_op_QuantizeLinear)
+        return emit_store_levels(b, step->type, step->attrs, step->n_attrs, s, step->n_args);
+    return emit_op(b, step->op, step->attrs, step->n_attrs, s, step->n_args);
+}
+
 static void emit_steps(builder *b, const opf_node *node, const opf_steps *steps, int16_t anchor)
 {
     int16_t results[OPF_PROGRAM_MAX];
@@ -173,17 +264,13 @@ static void emit_steps(builder *b, const opf_node *node, const opf_steps *steps,
     for (uint32_t i = 0; i < steps->n && !b->failed; i++) {
         const opf_step *step = &steps->list[i];
         source          s[OPF_STEP_ARGS];
-        if (step->type != OPF_FLOAT) {
-            b->failed = true;
-            return;
-        }
         for (uint32_t k = 0; k < step->n_args; k++) {
             opf_arg arg = step->args[k];
             s[k]        = (source){.present = arg.kind != OPF_ARG_NONE,
                                    .arg     = arg.kind == OPF_ARG_STEP ? results[arg.index] : anchor,
                                    .value   = arg.kind == OPF_ARG_INPUT ? node->inputs[arg.index] : 0};
         }
-        results[i] = emit_op(b, step->op, step->attrs, step->n_attrs, s, step->n_args);
+        results[i] = emit_step(b, steps, i, results, s);
         if (b->failed || step->output < 0)
             continue;
         opf_program *program = &b->lowered->program;
@@ -207,6 +294,18 @@ bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf
     return !b.failed;
 }
 
+void opf_lower_clamp(opf_lowered *lowered, float *lo, float *hi)
+{
+    const opf_instr *instr = &lowered->program.instr[0];
+    *lo                    = -INFINITY;
+    *hi                    = INFINITY;
+    if (lowered->program.n != 1 || instr->store >= 0 || instr->args[0] != 0 || (instr->op != OPF_EW_RELU && instr->op != OPF_EW_CLIP))
+        return;
+    *lo                = instr->op == OPF_EW_RELU ? 0.0f : instr->params[0];
+    *hi                = instr->op == OPF_EW_RELU ? INFINITY : instr->params[1];
+    lowered->program.n = 0;
+}
+
 bool opf_lower_more_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered)
 {
     builder b = {.planner = planner, .lowered = lowered};
@@ -217,7 +316,7 @@ bool opf_lower_more_steps(const opf_planner *planner, const opf_node *node, cons
 bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered)
 {
     *lowered  = (opf_lowered){0};
-    builder b = {.planner = planner, .lowered = lowered};
+    builder b = {.planner = planner, .lowered = lowered, .levels = true};
     source  s[OPF_PROGRAM_OPERANDS];
     if (node->n_own_inputs > OPF_PROGRAM_OPERANDS || node->prologue.n != 0)
         return false;
@@ -225,23 +324,29 @@ bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node
         s[i] = (source){.present = node->inputs[i] != 0, .value = node->inputs[i]};
     /* A region is an Identity with steps: they read its operand directly. */
     bool    region = node->op == &opf_op_Identity && node->epilogue.n != 0;
-    int16_t anchor = region ? operand(&b, node->inputs[0]) : emit_op(&b, node->op, node->attrs, node->n_attrs, s, node->n_own_inputs);
+    int16_t anchor = region                                  ? operand(&b, node->inputs[0])
+                     : node->op == &opf_op_QuantizeLinear   ? emit_store_levels(&b, planner->infos[node->outputs[0]].type, node->attrs, node->n_attrs, s, node->n_own_inputs)
+                     : node->op == &opf_op_DequantizeLinear ? emit_load_levels(&b, node->attrs, node->n_attrs, s, node->n_own_inputs)
+                                                             : emit_op(&b, node->op, node->attrs, node->n_attrs, s, node->n_own_inputs);
     if (!b.failed)
         emit_steps(&b, node, &node->epilogue, anchor);
-    return !b.failed;
+    /* What is read, and what comes out, is what was said. */
+    const opf_type result = node->outputs[0] == 0 ? OPF_TYPE_NONE : planner->infos[node->outputs[0]].type;
+    return !b.failed && result == (lowered->program.levels == OPF_TYPE_NONE ? OPF_FLOAT : lowered->program.levels);
 }
 
 /* ---- binding ---- */
 
 static bool split_strides(const opf_place *place, opf_split split, ptrdiff_t *outer, ptrdiff_t *row, ptrdiff_t *col)
 {
-    int64_t o = 0, r = 0;
+    int64_t o = 0, r = 0, c = 0;
     if (!opf_place_linear(place, split.outer_first, split.outer_last, &o) ||
-        !opf_place_linear(place, split.row_first, split.row_last, &r))
+        !opf_place_linear(place, split.row_first, split.row_last, &r) ||
+        (split.col >= 0 && !opf_place_linear(place, split.col, split.col + split.more_cols, &c)))
         return false;
     *outer = (ptrdiff_t)o;
     *row   = (ptrdiff_t)r;
-    *col   = split.col < 0 || place->dims[split.col] == 1 ? 0 : (ptrdiff_t)place->strides[split.col];
+    *col   = (ptrdiff_t)c;
     return true;
 }
 
@@ -261,7 +366,7 @@ opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_
         if (!opf_place_linear(&place, split.outer_first, split.outer_last, &outer)) {
             bound->operand_images[i] = opf_place_offsets(planner->arena, &place, split.outer_first, split.outer_last);
             OPF_OOM_IF(error, bound->operand_images[i] == NULL);
-            split_of_place           = (opf_split){0, -1, split.row_first, split.row_last, split.col};
+            split_of_place           = (opf_split){0, -1, split.row_first, split.row_last, split.col, split.more_cols};
         }
         if (!split_strides(&place, split_of_place, &bound->operand_outer[i], &bound->operand_row[i], &bound->operand_col[i])) {
             opf_place dense;
@@ -303,7 +408,7 @@ void opf_bound_at(const opf_run_env *env, const opf_bound *bound, size_t outer, 
         ptrdiff_t      image  = images != NULL ? (ptrdiff_t)images[outer] : (ptrdiff_t)outer * bound->operand_outer[i];
         operands[i] = (opf_operand){data + image + (ptrdiff_t)row * bound->operand_row[i] +
                                         (ptrdiff_t)col * bound->operand_col[i],
-                                    bound->operand_row[i], bound->operand_col[i]};
+                                    bound->operand_row[i], bound->operand_col[i], OPF_TYPE_NONE};
     }
     for (uint32_t i = 0; i < bound->program.n_stores; i++) {
         float *data = opf_ref_data(env, bound->stores[i]);

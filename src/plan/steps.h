@@ -16,6 +16,9 @@ typedef struct opf_lowered {
 bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered);
 /* Appends the steps to a program whose last instruction is the anchor's result. */
 bool opf_lower_more_steps(const opf_planner *planner, const opf_node *node, const opf_steps *steps, opf_lowered *lowered);
+/* The steps are one Relu or Clip of the anchor's result, which the kernel does by itself: the program is empty then, else
+   the bounds are infinite. */
+void opf_lower_clamp(opf_lowered *lowered, float *lo, float *hi);
 /* A whole elementwise node: its operator on its own inputs (all are operands), then its epilogue. */
 bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered);
 
@@ -33,12 +36,13 @@ typedef struct opf_bound {
     ptrdiff_t   store_outer[OPF_PROGRAM_OPERANDS], store_row[OPF_PROGRAM_OPERANDS], store_col[OPF_PROGRAM_OPERANDS];
 } opf_bound;
 
-/* How a result's axes are split: outer [0, first_row), rows [first_row, last_row], cols the axis `col`; outer axes need
-   not be linear. rank 0 results have one row and one column. */
+/* How a result's axes are split: outer [0, first_row), rows [first_row, last_row], cols the axis `col` and `more_cols` axes
+   behind it; outer axes need not be linear. rank 0 results have one row and one column. */
 typedef struct opf_split {
     int32_t outer_first, outer_last; /* first > last: none */
     int32_t row_first, row_last;
     int32_t col; /* -1: none */
+    int32_t more_cols;
 } opf_split;
 
 /* Binds operands by broadcasting them to result; what does not split is copied to a layout that does. Stores get dense

@@ -6,6 +6,7 @@
  * of a batch share blocks.
  */
 #include "plan/winograd.h"
+#include "plan/cost_table.h"
 
 #include "cpu/cpu.h"
 
@@ -191,11 +192,8 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
 
 /* ---- lowering ---- */
 
-/* Measured against the direct form on Zen 5, AVX-512 and AVX2: 1.4 to 2.9 times as fast within these bounds. Below them the
-   transforms, tiles that overhang the image, or the four times larger filters cost what the products save. */
 static bool is_faster(const opf_gemm_args *args)
 {
-    enum { CHANNELS = 8, LARGE = 4 << 20, TILES = 4, TILES_OF_LARGE = 12, PIXELS_OF_TILE = 9 };
     const opf_gemm_window *w = &args->window;
     for (int i = 0; i < 3; i++)
         if (w->kernel[i] != (i == 0 ? 1 : 3) || w->stride[i] != 1 || w->dilation[i] != 1)
@@ -204,8 +202,9 @@ static bool is_faster(const opf_gemm_args *args)
         return false;
     size_t tiles = args->images * divide_up((size_t)w->out[1], TILE) * divide_up((size_t)w->out[2], TILE);
     size_t bytes = POINTS * sizeof(float) * args->kc * args->n;
-    return args->kc >= CHANNELS && args->n >= CHANNELS && tiles >= (bytes > LARGE ? TILES_OF_LARGE : TILES) &&
-           args->images * args->m >= PIXELS_OF_TILE * tiles;
+    size_t fewest = bytes > OPF_COST_WINOGRAD_LARGE ? OPF_COST_WINOGRAD_TILES_OF_LARGE : OPF_COST_WINOGRAD_TILES;
+    return args->kc >= OPF_COST_WINOGRAD_CHANNELS && args->n >= OPF_COST_WINOGRAD_CHANNELS && tiles >= fewest &&
+           args->images * args->m >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * tiles;
 }
 
 void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const opf_const *w)

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* Larger constants are not compared: their pages would be read at load for little. */
-enum { MAX_CONSTANT_BYTES = 4096 };
+/* A constant is hashed by pieces of it: those that differ seldom agree in all, and the pages of a weight stay unread.
+ */
+enum { HASHED_WHOLE = 1024, PIECES = 8, PIECE = 64 };
 
 /* ---- a set of ids, open addressing ---- */
 
@@ -46,10 +47,9 @@ static uint32_t mix(uint32_t hash, uint32_t word)
 
 /* ---- constants ---- */
 
-static bool is_small(const opf_const *c)
+static bool is_comparable(const opf_const *c)
 {
-    return (c->kind == OPF_CONST_BYTES || c->kind == OPF_CONST_SPLAT) && c->type != OPF_STRING &&
-           c->bytes <= MAX_CONSTANT_BYTES;
+    return (c->kind == OPF_CONST_BYTES || c->kind == OPF_CONST_SPLAT) && c->type != OPF_STRING;
 }
 
 static bool same_constant(const opf_const *a, const opf_const *b)
@@ -57,12 +57,22 @@ static bool same_constant(const opf_const *a, const opf_const *b)
     if (a == b)
         return true;
     if (a->type != b->type || a->rank != b->rank || a->kind != b->kind || a->count != b->count ||
-        a->bytes != b->bytes || !is_small(a))
+        a->bytes != b->bytes || !is_comparable(a))
         return false;
     for (int32_t i = 0; i < a->rank; i++)
         if (a->dims[i] != b->dims[i])
             return false;
-    return a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0;
+    return a->bytes == 0 || a->data == b->data || memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+static uint32_t hash_constant(const opf_const *c)
+{
+    uint32_t hash = opf_hash_bytes(c->dims, (size_t)c->rank * sizeof *c->dims, (uint32_t)c->type);
+    if (c->bytes <= HASHED_WHOLE)
+        return opf_hash_bytes(c->data, c->bytes, hash);
+    for (size_t i = 0; i < PIECES; i++)
+        hash = opf_hash_bytes((const char *)c->data + (c->bytes - PIECE) / (PIECES - 1) * i, PIECE, hash);
+    return hash;
 }
 
 static bool same_constant_value(const opf_graph *graph, uint32_t a, uint32_t b)
@@ -77,10 +87,9 @@ static opf_status merge_constants(opf_graph *graph, opf_arena *scratch, bool *ch
     for (opf_value_id id = 1; id < graph->n_values; id++) {
         const opf_value *value = opf_graph_value(graph, id);
         const opf_const *c = value->constant;
-        if (c == NULL || value->is_input || value->n_uses == 0 || !is_small(c) || opf_graph_is_output(graph, id))
+        if (c == NULL || value->is_input || value->n_uses == 0 || !is_comparable(c) || opf_graph_is_output(graph, id))
             continue;
-        const uint32_t hash = opf_hash_bytes(c->data, c->bytes, (uint32_t)c->type * 31u + (uint32_t)c->rank);
-        const opf_value_id kept = id_set_find(&set, id, hash);
+        const opf_value_id kept = id_set_find(&set, id, hash_constant(c));
         if (kept == id)
             continue;
         OPF_OOM_IF(error, !opf_graph_replace_uses(graph, id, kept));
@@ -163,26 +172,41 @@ static uint32_t hash_node(const opf_node *node)
     return mix(hash, attrs);
 }
 
-/* Two graph outputs stay two values. */
+/* A second output of the graph stays a value of its own: a copy of the first. */
+static bool copy_result(opf_graph *graph, opf_value_id from, opf_value_id to, const opf_node *gone)
+{
+    const opf_node_id copy =
+        opf_graph_add_node(graph, &opf_op_Identity, opf_op_Identity.name, gone->name, &to, 1, &from, 1);
+    for (uint32_t i = 0; copy != 0 && i < gone->n_origin; i++)
+        if (!opf_node_add_origin(graph, copy, gone->origin[i]))
+            return false;
+    return copy != 0;
+}
+
+/* Work is done once; what only moves data, or is one more copy, gains nothing by that where both are outputs. */
 static bool may_merge(const opf_graph *graph, const opf_node *kept, const opf_node *node)
 {
+    bool gains = (node->op->traits & OPF_MOVEMENT) == 0 && node->op != &opf_op_Identity;
     for (uint32_t o = 0; o < node->n_outputs; o++)
-        if (node->outputs[o] != 0 && opf_graph_is_output(graph, node->outputs[o]) &&
-            opf_graph_is_output(graph, kept->outputs[o]))
-            return false;
-    return true;
+        gains =
+            gains || (node->outputs[o] != 0 && opf_graph_value(graph, node->outputs[o])->n_uses > 0 &&
+                      !(opf_graph_is_output(graph, node->outputs[o]) && opf_graph_is_output(graph, kept->outputs[o])));
+    return gains;
 }
 
 static opf_status merge_node(opf_graph *graph, opf_node_id kept, opf_node_id id, bool *changed, opf_error *error)
 {
     if (!may_merge(graph, opf_graph_node(graph, kept), opf_graph_node(graph, id)))
         return OPF_OK;
-    for (uint32_t o = 0; o < opf_graph_node(graph, id)->n_outputs; o++) {
-        const opf_value_id from = opf_graph_node(graph, id)->outputs[o], to = opf_graph_node(graph, kept)->outputs[o];
-        OPF_OOM_IF(error, from != 0 && !opf_graph_replace_uses(graph, from, to));
-    }
+    const opf_node gone = *opf_graph_node(graph, id);
     OPF_OOM_IF(error, !opf_node_join_origin(graph, kept, id));
     opf_graph_remove_node(graph, id);
+    for (uint32_t o = 0; o < gone.n_outputs; o++) {
+        const opf_value_id from = gone.outputs[o], to = opf_graph_node(graph, kept)->outputs[o];
+        const bool both = from != 0 && opf_graph_is_output(graph, from) && opf_graph_is_output(graph, to);
+        OPF_OOM_IF(error,
+                   both ? !copy_result(graph, from, to, &gone) : from != 0 && !opf_graph_replace_uses(graph, from, to));
+    }
     *changed = true;
     return OPF_OK;
 }

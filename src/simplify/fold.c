@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Constant folding: a node of constants runs on its reference kernel now. Large weights are not copied: what only moves
- * or rounds them becomes a recipe. Integers that inference knows (shape arithmetic) become constants too.
+ * or rounds them becomes a recipe (recipes.c). Integers that inference knows (shape arithmetic) become constants too.
  */
 #include "ops/reference.h"
 #include "simplify/passes.h"
 
 #include <string.h>
 
-/* Above this many bytes moving a constant builds a recipe instead of a copy. */
-enum { RECIPE_BYTES = 16384 };
 /* Multiply-adds that folding may spend on one contraction. */
 static const double max_contraction = 2e8;
 
@@ -95,78 +93,6 @@ static opf_status fold_known(folding *fold, opf_node_id id, bool *done, opf_erro
     become_constants(graph, id, constants);
     *done = true;
     return OPF_OK;
-}
-
-/* ---- recipes ---- */
-
-static const opf_const *transpose_recipe(opf_const_pool *pool, const opf_node *node, const opf_const *a)
-{
-    const opf_attr *perm = opf_node_attr(node, "perm");
-    int32_t axes[OPF_MAX_RANK];
-    if (perm != NULL && perm->n != (uint32_t)a->rank)
-        return NULL;
-    for (int32_t i = 0; i < a->rank; i++) {
-        const int64_t axis = perm != NULL ? perm->ints[i] : a->rank - 1 - i;
-        if (axis < 0 || axis >= a->rank)
-            return NULL;
-        axes[i] = (int32_t)axis;
-    }
-    return opf_const_transpose(pool, a, axes);
-}
-
-static const opf_const *concat_recipe(opf_graph *graph, const opf_node *node, const opf_info *out)
-{
-    const opf_const **parts = OPF_NEW(graph->arena, const opf_const *, node->n_own_inputs);
-    int64_t axis = opf_node_int(node, "axis", 0);
-    if (axis < 0)
-        axis += out->rank;
-    if (parts == NULL || axis < 0 || axis >= out->rank)
-        return NULL;
-    for (uint32_t i = 0; i < node->n_own_inputs; i++)
-        parts[i] = opf_graph_value(graph, node->inputs[i])->constant;
-    return opf_const_concat(graph->consts, parts, node->n_own_inputs, (int32_t)axis);
-}
-
-static bool reshapes(const opf_op *op)
-{
-    return op == &opf_op_Reshape || op == &opf_op_Squeeze || op == &opf_op_Unsqueeze || op == &opf_op_Flatten ||
-           op == &opf_op_Identity;
-}
-
-/* The constant that the node makes without touching the data; NULL when there is none (or no memory: the reference
-   kernel will meet that again). */
-static const opf_const *make_recipe(opf_graph *graph, const opf_node *node)
-{
-    const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
-    size_t count = 0, bytes = 0;
-    int64_t dims[OPF_MAX_RANK];
-    if (!is_known_shape(out) || !opf_info_count(out, &count) || !opf_type_bytes(out->type, count, &bytes) ||
-        bytes <= RECIPE_BYTES || opf_type_size(out->type) == 0)
-        return NULL;
-    get_dims(out, dims);
-    if (node->op == &opf_op_ConstantOfShape) {
-        static const float zero = 0.0f;
-        const opf_attr *value = opf_node_attr(node, "value");
-        const void *data = value == NULL                                        ? &zero
-                           : value->tensor != NULL && value->tensor->count == 1 ? value->tensor->data
-                                                                                : NULL;
-        return data != NULL ? opf_const_splat(graph->consts, out->type, out->rank, dims, data) : NULL;
-    }
-    const opf_const *a = opf_graph_value(graph, opf_simplify_input(node, 0))->constant;
-    if (a == NULL)
-        return NULL;
-    if (node->op == &opf_op_Expand && a->count == 1 && a->data != NULL)
-        return opf_const_splat(graph->consts, out->type, out->rank, dims, a->data);
-    if (reshapes(node->op))
-        return opf_const_reshape(graph->consts, a, out->rank, dims);
-    if (node->op == &opf_op_Transpose)
-        return transpose_recipe(graph->consts, node, a);
-    if (node->op == &opf_op_Concat)
-        return concat_recipe(graph, node, out);
-    if (node->op == &opf_op_Cast && opf_types_have(OPF_TYPES_FLOAT, a->type) &&
-        opf_types_have(OPF_TYPES_FLOAT, out->type))
-        return opf_const_cast(graph->consts, a, out->type);
-    return NULL;
 }
 
 /* ---- running the reference kernel ---- */
@@ -307,17 +233,16 @@ static opf_status fold_constants(folding *fold, opf_node_id id, bool *done, opf_
             return OPF_OK;
         }
     }
-    const opf_const *recipe = node->n_outputs == 1 ? make_recipe(graph, node) : NULL;
-    if (recipe != NULL) {
-        become_constants(graph, id, &recipe);
+    const opf_const **constants = OPF_NEW(&fold->scratch, const opf_const *, node->n_outputs);
+    OPF_OOM_IF(error, constants == NULL);
+    if (opf_make_recipes(graph, node, constants)) {
+        become_constants(graph, id, constants);
         *done = true;
         return OPF_OK;
     }
     size_t bytes = 0;
     if (!fits(fold, node, &growth, &bytes))
         return OPF_OK;
-    const opf_const **constants = OPF_NEW(&fold->scratch, const opf_const *, node->n_outputs);
-    OPF_OOM_IF(error, constants == NULL);
     OPF_TRY(run_reference(fold, node, constants, done, error));
     if (*done) {
         become_constants(graph, id, constants);

@@ -119,6 +119,20 @@ static opf_status merge_cast(opf_graph *graph, opf_node_id id, bool *changed, op
     return OPF_OK;
 }
 
+/* ---- Where of Not ---- */
+
+static opf_status merge_where(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    const opf_node *inner = producer_of(graph, opf_graph_node(graph, id)->inputs[0]);
+    if (inner == NULL || inner->op != &opf_op_Not || inner->inputs[0] == 0)
+        return OPF_OK;
+    const opf_value_id x = opf_graph_node(graph, id)->inputs[1], y = opf_graph_node(graph, id)->inputs[2];
+    OPF_OOM_IF(error, !read_past(graph, id, opf_graph_value(graph, opf_graph_node(graph, id)->inputs[0])->producer) ||
+                          !opf_graph_set_input(graph, id, 1, y) || !opf_graph_set_input(graph, id, 2, x));
+    *changed = true;
+    return OPF_OK;
+}
+
 /* ---- reshapes ---- */
 
 static bool is_reshape(const opf_node *node)
@@ -127,9 +141,7 @@ static bool is_reshape(const opf_node *node)
            node->op == &opf_op_Flatten;
 }
 
-/* The constant target that takes a tensor of shape `in` to shape `out`: false if two dimensions would be -1, or one is
-   the number 0 (which says "copy"). */
-static bool constant_target(const opf_info *in, const opf_info *out, int64_t *target)
+bool opf_simplify_target(const opf_info *in, const opf_info *out, int64_t *target)
 {
     bool inferred = false;
     if (in->rank < 0 || out->rank < 0 || out->rank > OPF_MAX_RANK)
@@ -150,26 +162,73 @@ static bool constant_target(const opf_info *in, const opf_info *out, int64_t *ta
     return true;
 }
 
-/* Turns `id` into Reshape(x, constant), where x may be further up; false: nothing done. */
+bool opf_simplify_make_reshape(opf_graph *graph, opf_node_id id, const int64_t *target)
+{
+    const int32_t rank = opf_graph_value(graph, opf_graph_node(graph, id)->outputs[0])->info.rank;
+    const opf_value_id shape = opf_graph_add_constant(graph, NULL, opf_const_ints(graph->consts, target, rank));
+    opf_node *node = opf_graph_node(graph, id);
+    if (shape == 0 || (node->n_own_inputs > 1 ? !opf_graph_set_input(graph, id, 1, shape)
+                                              : !opf_graph_append_input(graph, id, shape)))
+        return false;
+    node->op = &opf_op_Reshape;
+    node->op_type = opf_op_Reshape.name;
+    node->n_attrs = 0;
+    return true;
+}
+
+/* Turns `id` into Reshape(x, constant), where x may be further up; *done false: nothing done. */
 static opf_status set_target(opf_graph *graph, opf_node_id id, opf_value_id x, opf_node_id inner, bool *done,
                              opf_error *error)
 {
-    const opf_node *node = opf_graph_node(graph, id);
-    const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
+    const opf_info *out = &opf_graph_value(graph, opf_graph_node(graph, id)->outputs[0])->info;
     int64_t target[OPF_MAX_RANK];
-    if (!constant_target(&opf_graph_value(graph, x)->info, out, target))
+    if (!opf_simplify_target(&opf_graph_value(graph, x)->info, out, target))
         return OPF_OK;
-    const opf_value_id shape = opf_graph_add_constant(graph, NULL, opf_const_ints(graph->consts, target, out->rank));
-    OPF_OOM_IF(error, shape == 0 || (inner != 0 && !read_past(graph, id, inner)));
-    opf_node *changed = opf_graph_node(graph, id);
-    if (changed->n_own_inputs > 1)
-        OPF_OOM_IF(error, !opf_graph_set_input(graph, id, 1, shape));
-    else
-        OPF_OOM_IF(error, !opf_graph_append_input(graph, id, shape));
-    changed->op = &opf_op_Reshape;
-    changed->op_type = opf_op_Reshape.name;
-    changed->n_attrs = 0;
+    OPF_OOM_IF(error, (inner != 0 && !read_past(graph, id, inner)) || !opf_simplify_make_reshape(graph, id, target));
     *done = true;
+    return OPF_OK;
+}
+
+/* The constant axes of a Squeeze or Unsqueeze, marked; they count the dimensions of the tensor of this rank. */
+static bool mark_axes(const opf_graph *graph, const opf_node *node, int32_t rank, bool *marked)
+{
+    const opf_value_id value = opf_simplify_input(node, 1);
+    const opf_const *c = value != 0 ? opf_graph_value(graph, value)->constant : NULL;
+    for (int32_t i = 0; i < OPF_MAX_RANK; i++)
+        marked[i] = false;
+    if (c == NULL || rank < 0 || rank > OPF_MAX_RANK || c->count > (size_t)rank)
+        return false;
+    for (size_t i = 0; i < c->count; i++) {
+        const int64_t axis = opf_const_i64_at(c, i) + (opf_const_i64_at(c, i) < 0 ? rank : 0);
+        if (axis < 0 || axis >= rank)
+            return false;
+        marked[axis] = true;
+    }
+    return true;
+}
+
+/* Two Unsqueezes, or two Squeezes, are one: its axes count the larger tensor, where those of the node that is next to
+   the smaller one count what the other leaves. */
+static opf_status merge_ones(opf_graph *graph, opf_node_id id, opf_node_id inner_id, bool *changed, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id), *inner = opf_graph_node(graph, inner_id);
+    if (node->op != inner->op || (node->op != &opf_op_Squeeze && node->op != &opf_op_Unsqueeze))
+        return OPF_OK;
+    const bool adds = node->op == &opf_op_Unsqueeze;
+    const opf_node *far = adds ? node : inner, *near = adds ? inner : node; /* from the larger tensor */
+    const int32_t rank = opf_graph_value(graph, adds ? node->outputs[0] : inner->inputs[0])->info.rank;
+    const int32_t between = opf_graph_value(graph, node->inputs[0])->info.rank;
+    bool first[OPF_MAX_RANK], second[OPF_MAX_RANK];
+    int64_t axes[OPF_MAX_RANK];
+    uint32_t n = 0;
+    if (!mark_axes(graph, far, rank, first) || !mark_axes(graph, near, between, second))
+        return OPF_OK;
+    for (int32_t i = 0, left = 0; i < rank; i++)
+        if (first[i] || second[left++])
+            axes[n++] = i;
+    const opf_value_id list = opf_graph_add_constant(graph, NULL, opf_const_ints(graph->consts, axes, n));
+    OPF_OOM_IF(error, list == 0 || !read_past(graph, id, inner_id) || !opf_graph_set_input(graph, id, 1, list));
+    *changed = true;
     return OPF_OK;
 }
 
@@ -177,10 +236,12 @@ static opf_status merge_reshape(opf_graph *graph, opf_node_id id, bool *changed,
 {
     const opf_node *node = opf_graph_node(graph, id);
     const opf_node *inner = producer_of(graph, node->inputs[0]);
+    const opf_node_id inner_id = opf_graph_value(graph, node->inputs[0])->producer;
     bool done = false;
     if (inner != NULL && is_reshape(inner) && inner->inputs[0] != 0)
-        OPF_TRY(
-            set_target(graph, id, inner->inputs[0], opf_graph_value(graph, node->inputs[0])->producer, &done, error));
+        OPF_TRY(set_target(graph, id, inner->inputs[0], inner_id, &done, error));
+    if (!done && inner != NULL)
+        OPF_TRY(merge_ones(graph, id, inner_id, &done, error));
     if (!done && node->op == &opf_op_Reshape && opf_graph_value(graph, opf_simplify_input(node, 1))->constant == NULL)
         OPF_TRY(set_target(graph, id, node->inputs[0], 0, &done, error));
     *changed |= done;
@@ -203,6 +264,8 @@ opf_status opf_merge_movement(opf_graph *graph, bool *changed, opf_error *error)
             status = merge_transpose(graph, order[i], changed, error);
         else if (node->op == &opf_op_Cast)
             status = merge_cast(graph, order[i], changed, error);
+        else if (node->op == &opf_op_Where)
+            status = merge_where(graph, order[i], changed, error);
         else if (is_reshape(node))
             status = merge_reshape(graph, order[i], changed, error);
     }

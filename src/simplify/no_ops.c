@@ -19,10 +19,23 @@ static bool keeps_shape(const opf_graph *graph, const opf_node *node, uint32_t i
     return in->type == out->type && in->type != OPF_TYPE_NONE && opf_simplify_same_shape(in, out);
 }
 
+/* Longer constants are not looked into: a neutral one is a number or a row, or repeats one. */
+enum { MAX_NEUTRAL = 65536 };
+
+/* Every element of input i is this number. */
 static bool is_number(const opf_graph *graph, const opf_node *node, uint32_t i, double wanted)
 {
-    double x = 0;
-    return opf_graph_scalar(graph, opf_simplify_input(node, i), &x) && x == wanted;
+    const opf_value_id value = opf_simplify_input(node, i);
+    const opf_const *c = value != 0 ? opf_graph_value(graph, value)->constant : NULL;
+    const bool repeats = c != NULL && c->kind == OPF_CONST_SPLAT;
+    if (c == NULL || c->count == 0 || (c->count > MAX_NEUTRAL && !repeats) ||
+        !opf_types_have(OPF_TYPES_NUMERIC | OPF_TYPES_BOOL, c->type))
+        return false;
+    for (size_t k = 0; k < (repeats ? 1 : c->count); k++)
+        if ((opf_types_have(OPF_TYPES_FLOAT, c->type) ? opf_const_f64_at(c, k) : (double)opf_const_i64_at(c, k)) !=
+            wanted)
+            return false;
+    return true;
 }
 
 static bool same(const opf_graph *graph, const opf_node *node, uint32_t *input)
@@ -159,11 +172,20 @@ static bool test_by_one(const opf_graph *graph, const opf_node *node, uint32_t *
     return test_right(graph, node, input, 1);
 }
 
+/* Takes always the same one, or either of two that are one. */
+static bool test_where(const opf_graph *graph, const opf_node *node, uint32_t *input)
+{
+    *input = is_number(graph, node, 0, 0) ? 2 : 1;
+    return (*input == 2 || node->inputs[1] == node->inputs[2] || is_number(graph, node, 0, 1)) &&
+           keeps_shape(graph, node, *input);
+}
+
 static const struct {
     const opf_op *op;
     no_op_test test;
 } table[] = {
     {&opf_op_Add, test_add},
+    {&opf_op_And, test_mul},
     {&opf_op_Cast, test_cast},
     {&opf_op_Clip, test_clip},
     {&opf_op_Concat, test_single},
@@ -176,6 +198,7 @@ static const struct {
     {&opf_op_Mean, test_single},
     {&opf_op_Min, test_single},
     {&opf_op_Mul, test_mul},
+    {&opf_op_Or, test_add},
     {&opf_op_Pad, test_pad},
     {&opf_op_Pow, test_by_one},
     {&opf_op_Reshape, test_shape_kept},
@@ -186,6 +209,8 @@ static const struct {
     {&opf_op_Sum, test_single},
     {&opf_op_Transpose, test_transpose},
     {&opf_op_Unsqueeze, test_shape_kept},
+    {&opf_op_Where, test_where},
+    {&opf_op_Xor, test_add},
 };
 
 static bool is_no_op(const opf_graph *graph, const opf_node *node, uint32_t *input)

@@ -24,11 +24,35 @@ bool opf_simplify_same_shape(const opf_info *a, const opf_info *b);
 /* The permutation of a Transpose, its default resolved. False: the rank is not known. */
 bool opf_simplify_perm(const opf_graph *graph, const opf_node *node, int64_t *perm, int32_t *rank);
 
+/* The constant target that takes a tensor of shape `in` to shape `out`: false if two dimensions would be -1, or one is
+   the number 0 (which says "copy"). */
+bool opf_simplify_target(const opf_info *in, const opf_info *out, int64_t *target);
+/* The node becomes Reshape(its input 0, target), with as many dimensions as its result. False: memory is out. */
+bool opf_simplify_make_reshape(opf_graph *graph, opf_node_id node, const int64_t *target);
+
+/* The constants that a node of constants makes without touching the data, one for each output: what only moves, repeats
+   or rounds large ones. False: there is no recipe, or it would not pay (or memory is out: the reference kernel will
+   meet that again). */
+bool opf_make_recipes(opf_graph *graph, const opf_node *node, const opf_const **constants);
+
+/* Nodes between transposes read what is before them, so that pairs meet and cancel. */
+opf_status opf_cancel_transposes(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Transposes go down past elementwise nodes. */
 opf_status opf_sink_transposes(opf_graph *graph, bool *changed, opf_error *error);
 
+/* Expands that their readers do by themselves; reductions whose axes are put back at once. */
+opf_status opf_simplify_broadcasts(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Gathers of constant neighbours become slices. */
 opf_status opf_slice_gathers(opf_graph *graph, bool *changed, opf_error *error);
+
+/* Ifs of constant conditions become the branches that they take. */
+opf_status opf_inline_branches(opf_graph *graph, bool *changed, opf_error *error);
+
+/* Slices of slices; parts that are joined again, and parts of joined values. */
+opf_status opf_merge_slices(opf_graph *graph, bool *changed, opf_error *error);
+opf_status opf_merge_parts(opf_graph *graph, bool *changed, opf_error *error);
 
 /* Transposes of transposes, reshapes of reshapes, casts of lossless casts; Reshape targets that need no arithmetic. */
 opf_status opf_merge_movement(opf_graph *graph, bool *changed, opf_error *error);

@@ -41,9 +41,14 @@ static opf_status push_constants(opf_graph *graph, opf_node_id id, bool *changed
 static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed, opf_error *error)
 {
     OPF_TRY(opf_fold_constants(graph, limits, heap, changed, error));
+    OPF_TRY(opf_inline_branches(graph, changed, error));
     OPF_TRY(opf_remove_no_ops(graph, changed, error));
+    OPF_TRY(opf_simplify_broadcasts(graph, changed, error));
     OPF_TRY(opf_slice_gathers(graph, changed, error));
+    OPF_TRY(opf_merge_slices(graph, changed, error));
+    OPF_TRY(opf_merge_parts(graph, changed, error));
     OPF_TRY(opf_merge_movement(graph, changed, error));
+    OPF_TRY(opf_cancel_transposes(graph, changed, error));
     OPF_TRY(opf_sink_transposes(graph, changed, error));
     OPF_TRY(opf_merge_common(graph, changed, error));
     return opf_remove_dead(graph, changed, error);

@@ -6,12 +6,15 @@
 #include "base/limits.h"
 #include "graph/graph.h"
 
-/* Runs all passes to a fixpoint, bodies innermost first; shapes are inferred before and after. Origins of merged nodes are joined. */
+/* Runs all passes to a fixpoint, bodies innermost first; shapes are inferred before and after. Origins of merged nodes
+ * are joined. */
 opf_status opf_simplify(opf_graph *graph, const opf_limits *limits, opf_heap *heap, opf_error *error);
 
 /* The single passes; *changed is set when something was done. Infos must be inferred. */
-opf_status opf_fold_constants(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed, opf_error *error);
-opf_status opf_merge_common(opf_graph *graph, bool *changed, opf_error *error); /* common subexpressions and equal constants */
+opf_status opf_fold_constants(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed,
+                              opf_error *error);
+opf_status opf_merge_common(opf_graph *graph, bool *changed,
+                            opf_error *error); /* common subexpressions and equal constants */
 opf_status opf_remove_no_ops(opf_graph *graph, bool *changed, opf_error *error);
 opf_status opf_remove_dead(opf_graph *graph, bool *changed, opf_error *error);
 

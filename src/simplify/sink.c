@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposes go down past elementwise nodes: the arithmetic then stands behind the contraction that made the data and can
- * become its epilogue, and transposes meet, and cancel or merge. Nothing is added for that but where an image is asked
- * for channels-last, which is how it lies in memory.
+ * Transposes go down past elementwise nodes: the arithmetic then stands behind the contraction that made the data and
+ * can become its epilogue, and transposes meet, and cancel or merge. Nothing is added for that but where an image is
+ * asked for channels-last, which is how it lies in memory.
  */
-#include "simplify/passes.h"
+#include "simplify/turn.h"
 
 #include <string.h>
 
 typedef struct sink {
     opf_graph *graph;
     opf_node_id node, transpose;
-    int64_t perm[OPF_MAX_RANK];
-    int32_t rank;
+    opf_order order; /* of the transpose */
 } sink;
 
 static const opf_info *info_of(const opf_graph *graph, opf_value_id value)
@@ -32,8 +31,8 @@ static bool is_same_perm(const sink *s, opf_node_id transpose)
 {
     int64_t perm[OPF_MAX_RANK];
     int32_t rank = 0;
-    return opf_simplify_perm(s->graph, opf_graph_node(s->graph, transpose), perm, &rank) && rank == s->rank &&
-           memcmp(perm, s->perm, (size_t)rank * sizeof *perm) == 0;
+    return opf_simplify_perm(s->graph, opf_graph_node(s->graph, transpose), perm, &rank) && rank == s->order.rank &&
+           memcmp(perm, s->order.perm, (size_t)rank * sizeof *perm) == 0;
 }
 
 /* One element, which is one element in any order. */
@@ -54,17 +53,18 @@ static bool is_image(const sink *s, opf_value_id value)
     const opf_op *op = v->producer != 0 ? opf_graph_node(s->graph, v->producer)->op : NULL;
     if (op != &opf_op_Conv && op != &opf_op_MaxPool && op != &opf_op_AveragePool)
         return false;
-    for (int32_t k = 1; k < s->rank; k++)
-        if (s->perm[k] != (k == 1 ? s->rank - 1 : k - 1))
+    for (int32_t k = 1; k < s->order.rank; k++)
+        if (s->order.perm[k] != (k == 1 ? s->order.rank - 1 : k - 1))
             return false;
-    return s->perm[0] == 0 && v->info.rank == s->rank;
+    return s->order.perm[0] == 0 && v->info.rank == s->order.rank;
 }
 
 static bool may_read(const sink *s, opf_value_id value)
 {
     const opf_value *v = opf_graph_value(s->graph, value);
     const opf_node_id transpose = transpose_of(s->graph, value);
-    return value == 0 || is_single(&v->info, s->rank) || (v->constant != NULL && v->constant->rank <= s->rank) ||
+    return value == 0 || is_single(&v->info, s->order.rank) ||
+           (v->constant != NULL && v->constant->rank <= s->order.rank) ||
            (transpose != 0 && is_same_perm(s, transpose)) || is_image(s, value);
 }
 
@@ -80,7 +80,7 @@ static bool find(sink *s)
         const opf_node_id transpose = transpose_of(graph, value);
         if (transpose == 0 || opf_graph_single_use(graph, value) == NULL ||
             !opf_simplify_same_shape(info_of(graph, value), info_of(graph, result)) ||
-            !opf_simplify_perm(graph, opf_graph_node(graph, transpose), s->perm, &s->rank))
+            !opf_simplify_perm(graph, opf_graph_node(graph, transpose), s->order.perm, &s->order.rank))
             continue;
         s->transpose = transpose;
     }
@@ -90,40 +90,11 @@ static bool find(sink *s)
     return s->transpose != 0;
 }
 
-/* Axis k of c becomes axis perm[k]; ones in front go. NULL: memory is out. */
-static const opf_const *permute(const sink *s, const opf_const *c)
-{
-    int64_t dims[OPF_MAX_RANK];
-    int32_t inverse[OPF_MAX_RANK], first = 0;
-    for (int32_t k = 0; k < s->rank; k++) {
-        dims[k] = k < s->rank - c->rank ? 1 : c->dims[k - (s->rank - c->rank)];
-        inverse[s->perm[k]] = k;
-    }
-    const opf_const *full = opf_const_reshape(s->graph->consts, c, s->rank, dims);
-    const opf_const *moved = full != NULL ? opf_const_transpose(s->graph->consts, full, inverse) : NULL;
-    if (moved == NULL)
-        return NULL;
-    while (first + 1 < s->rank && moved->dims[first] == 1)
-        first++;
-    memcpy(dims, moved->dims + first, (size_t)(s->rank - first) * sizeof *dims);
-    return opf_const_reshape(s->graph->consts, moved, s->rank - first, dims);
-}
-
-/* The info of a value whose transpose has this one. */
-static bool permute_info(const sink *s, const opf_info *info, opf_info *result)
-{
-    *result = (opf_info){.type = info->type, .rank = s->rank, .n_values = -1};
-    result->dims = OPF_NEW(s->graph->arena, opf_dim, s->rank);
-    for (int32_t k = 0; result->dims != NULL && k < s->rank; k++)
-        result->dims[s->perm[k]] = info->dims[k];
-    return result->dims != NULL;
-}
-
 /* A new value and its info. */
 static opf_value_id make_value(const sink *s, const opf_info *of)
 {
     opf_info info;
-    const opf_value_id value = permute_info(s, of, &info) ? opf_graph_add_value(s->graph, NULL) : 0;
+    const opf_value_id value = opf_turn_info(s->graph, &s->order, of, &info) ? opf_graph_add_value(s->graph, NULL) : 0;
     if (value != 0)
         opf_graph_value(s->graph, value)->info = info;
     return value;
@@ -132,14 +103,14 @@ static opf_value_id make_value(const sink *s, const opf_info *of)
 static opf_value_id add_transpose(const sink *s, opf_value_id value)
 {
     int64_t inverse[OPF_MAX_RANK] = {0};
-    for (int32_t k = 0; k < s->rank; k++)
-        inverse[s->perm[k]] = k;
+    for (int32_t k = 0; k < s->order.rank; k++)
+        inverse[s->order.perm[k]] = k;
     const opf_value_id result = make_value(s, info_of(s->graph, value));
     const opf_node_id node = result != 0 ? opf_graph_add_node(s->graph, &opf_op_Transpose, opf_op_Transpose.name, NULL,
                                                               &value, 1, &result, 1)
                                          : 0;
     return node != 0 && opf_node_join_origin(s->graph, node, s->transpose) &&
-                   opf_node_set_ints(s->graph, node, "perm", inverse, (uint32_t)s->rank)
+                   opf_node_set_ints(s->graph, node, "perm", inverse, (uint32_t)s->order.rank)
                ? result
                : 0;
 }
@@ -149,10 +120,10 @@ static opf_value_id operand_before(const sink *s, opf_value_id value)
 {
     const opf_value *v = opf_graph_value(s->graph, value);
     const opf_node_id transpose = transpose_of(s->graph, value);
-    if (is_single(&v->info, s->rank) && transpose == 0)
+    if (is_single(&v->info, s->order.rank) && transpose == 0)
         return value;
     if (v->constant != NULL) {
-        const opf_const *c = permute(s, v->constant);
+        const opf_const *c = opf_turn_constant(s->graph, &s->order, v->constant, false);
         return c != NULL ? opf_graph_add_constant(s->graph, v->name, c) : 0;
     }
     return transpose != 0 ? opf_graph_node(s->graph, transpose)->inputs[0] : add_transpose(s, value);

@@ -162,7 +162,7 @@ double check_ulps(float got, double want)
 }
 
 static const check_family *const families[] = {&check_ew_family,     &check_gemm_family, &check_row_family,
-                                               &check_window_family, &check_copy_family, &check_program_family,
+                                               &check_window_family, &check_copy_family, &check_program_family, &check_norm_family,
                                                &check_depthwise_family, &check_winograd_family};
 enum { FAMILIES = sizeof families / sizeof *families };
 

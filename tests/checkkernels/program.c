@@ -11,7 +11,7 @@ static const struct {
     bool   binary;
 } ops[] = {
     {OPF_EW_ADD, true},     {OPF_EW_MUL, true},    {OPF_EW_SUB, true},   {OPF_EW_MAX, true},   {OPF_EW_MIN, true},
-    {OPF_EW_PRELU, true},   {OPF_EW_RELU, false},  {OPF_EW_CLIP, false}, {OPF_EW_TANH, false}, {OPF_EW_SIGMOID, false},
+    {OPF_EW_PRELU, true},   {OPF_EW_QUANTIZE, true},   {OPF_EW_RELU, false},  {OPF_EW_CLIP, false}, {OPF_EW_TANH, false}, {OPF_EW_SIGMOID, false},
     {OPF_EW_GELU, false},   {OPF_EW_COPY, false},  {OPF_EW_NEG, false},
 };
 
@@ -134,7 +134,7 @@ static void run(checker *check, int index)
         opf_operand operand_views[OPF_PROGRAM_OPERANDS];
         opf_store   store_views[4];
         for (uint32_t i = 0; i < program.n_operands; i++)
-            operand_views[i] = (opf_operand){operands[i].data, (ptrdiff_t)operands[i].row, (ptrdiff_t)operands[i].col};
+            operand_views[i] = (opf_operand){operands[i].data, (ptrdiff_t)operands[i].row, (ptrdiff_t)operands[i].col, OPF_TYPE_NONE};
         for (uint32_t i = 0; i < program.n_stores; i++)
             store_views[i] = (opf_store){stores[i].data, (ptrdiff_t)stores[i].row, (ptrdiff_t)stores[i].col};
         float *scratch = check_array(check, opf_program_scratch(&program));

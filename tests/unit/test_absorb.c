@@ -173,10 +173,12 @@ static void test_conv_prologue(void **state)
           "g = GlobalAveragePool(x)\n"
           "p = Mul(x, g)\n"
           "[c] y = Conv<strides = [2, 2]>(p, w)\n"
+          "no conv-prologue at c: ATTR c: strides has 2, must be 1\n"
           "no epilogue at g: SHAPE_UNKNOWN p: operand is float[N,4,H,H], must be float[N,4,1,1] or broadcast to it\n"
           "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
     check(IMAGE, "[p] p = Mul(x, r) [c] y = Conv(p, w)",
           "p = Mul(x, r)\n[c] y = Conv(p, w)\n"
+          "no conv-prologue at c: SHAPE p: r varies over the image, must be one element a channel\n"
           "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
 }
 
@@ -203,6 +205,25 @@ static void test_parallel_conv(void **state)
           "[q] q1 = GlobalMaxPool(s)\n"
           "conv-act at d: d s\n"
           "conv-act at c: c r\n");
+    check("(float[N,4,H,H] x) => (p, q1)",
+          "[c] a = Conv(x, w) [d] b1 = Conv<strides = [2, 2]>(x, w) [p] p = GlobalMaxPool(a) [q] q1 = GlobalMaxPool(b1)",
+          "[c] a = Conv(x, w)\n"
+          "[d] b1 = Conv<strides = [2, 2]>(x, w)\n"
+          "p = GlobalMaxPool(a)\n"
+          "[q] q1 = GlobalMaxPool(b1)\n"
+          "no parallel-conv at d: ATTR d: strides is not what it is at c\n");
+    check("(float[N,4,H,H] x) => (p, b1)", "[c] a = Conv(x, w) [d] b1 = Conv(x, w, b) [p] p = GlobalMaxPool(a)",
+          "[c] a = Conv(x, w)\n"
+          "[d] b1 = Conv(x, w, b)\n"
+          "p = GlobalMaxPool(a)\n"
+          "no parallel-conv at d: IS_OUTPUT d: result b1 is a graph output: a part would be copied\n");
+    check("(float[N,4,H,H] x, float[4,4,1,1] r) => (p, q1)",
+          "[c] a = Conv(x, r) [d] b1 = Conv(x, w) [p] p = GlobalMaxPool(a) [q] q1 = GlobalMaxPool(b1)",
+          "[c] a = Conv(x, r)\n"
+          "[d] b1 = Conv(x, w)\n"
+          "p = GlobalMaxPool(a)\n"
+          "[q] q1 = GlobalMaxPool(b1)\n"
+          "no parallel-conv at d: CONST c: r must be a constant\n");
 }
 
 static void test_channel_before(void **state)
@@ -217,8 +238,18 @@ static void test_channel_before(void **state)
           "[c] y = Conv<pads = [1, 1, 1, 1]>(x, \"w#2\")\nconv-mul at c: c p\n");
     check("(float[N,4,5,5] x) => (y)", "[p] p = Add(k, x) [c] y = Conv<pads = [1, 1, 1, 1]>(p, w)",
           "p = Add(k, x)\n[c] y = Conv<pads = [1, 1, 1, 1]>(p, w)\n"
+          "no conv-prologue at c: ATTR c: pads has 1, must be 0\n"
           "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
-    check("(float[N,1,5,5] x) => (y)", "[p] p = Mul(k, x) [c] y = Conv(p, w)", "p = Mul(k, x)\n[c] y = Conv(p, w)\n");
+    /* What the gate is read by elsewhere too, and what would make the image larger. */
+    check("(float[N,4,H,H] x, float[N,4,1,1] r) => (y, z)", "[p] p = Mul(x, r) [c] y = Conv(p, w) [t] z = Transpose(p)",
+          "p = Mul(x, r)\n"
+          "[c] y = Conv(p, w)\n"
+          "[t] z = Transpose(p)\n"
+          "no conv-prologue at c: USED_OUTSIDE t: p is also read by t\n"
+          "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
+    check("(float[N,1,5,5] x) => (y)", "[p] p = Mul(k, x) [c] y = Conv(p, w)",
+          "p = Mul(k, x)\n[c] y = Conv(p, w)\n"
+          "no conv-prologue at c: SHAPE p: shape is float[N,1,5,5], must be float[N,4,5,5]\n");
 }
 
 #define ROWS "(float[N,S,4] x, float[N,S,4] r) => (y)"
@@ -301,6 +332,10 @@ static void test_region(void **state)
           "a = Exp(t)\n"
           "[u] y = Transpose(a)\n"
           "no region at a: OP t: its operand comes from t (Transpose), which takes no steps\n");
+    /* Levels that are floats again at once are a step; of another scale they are none. */
+    check(ROWS, "[q] q = QuantizeLinear(x, six) [d] d = DequantizeLinear(q, six) [e] y = Relu(d)",
+          "[q] y = Identity(x) | uint8 QuantizeLinear(., six) | DequantizeLinear(., six) | Relu(.)\n"
+          "region at q: q d e\n");
 }
 
 int main(void)

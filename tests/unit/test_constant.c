@@ -79,6 +79,14 @@ static double naive(const opf_const *c, const int64_t *index)
             flat /= (size_t)c->args[0]->dims[i];
         }
         return naive(c->args[0], inner);
+    case OPF_CONST_SLICE:
+        for (int32_t i = 0; i < c->rank; i++)
+            inner[i] += c->start[i];
+        return naive(c->args[0], inner);
+    case OPF_CONST_EXPAND:
+        for (int32_t i = 0; i < c->rank; i++)
+            inner[i] = c->args[0]->dims[i] == 1 ? 0 : index[i];
+        return naive(c->args[0], inner);
     case OPF_CONST_CAST:
         return round_to(c->type, naive(c->args[0], index));
     case OPF_CONST_ADD:
@@ -105,7 +113,7 @@ static const opf_const *random_step(fixture *f, const opf_const *c)
     int32_t perm[OPF_MAX_RANK];
     memcpy(dims, c->dims, sizeof *dims * (size_t)c->rank);
     int32_t axis = c->rank == 0 ? 0 : (int32_t)next(f, (uint32_t)c->rank);
-    switch (next(f, 6)) {
+    switch (next(f, 8)) {
     case 0:
         return c->rank == 0 ? c : opf_const_scale(&f->pool, c, random_bytes(f, OPF_FLOAT, 1, &dims[axis]), axis);
     case 1: {
@@ -138,7 +146,19 @@ static const opf_const *random_step(fixture *f, const opf_const *c)
         }
         return opf_const_reshape(&f->pool, c, rank, dims);
     }
-    case 4:
+    case 4: { /* a box */
+        int64_t start[OPF_MAX_RANK];
+        for (int32_t i = 0; i < c->rank; i++) {
+            start[i] = next(f, (uint32_t)dims[i]);
+            dims[i]  = 1 + (int64_t)next(f, (uint32_t)(dims[i] - start[i]));
+        }
+        return opf_const_slice(&f->pool, c, start, dims);
+    }
+    case 5: /* axes of one element, repeated */
+        for (int32_t i = 0; i < c->rank; i++)
+            dims[i] = dims[i] == 1 && next(f, 2) == 0 ? 3 : dims[i];
+        return opf_const_expand(&f->pool, c, dims);
+    case 6:
         return opf_const_cast(&f->pool, c, next(f, 2) == 0 ? OPF_FLOAT16 : OPF_FLOAT);
     default:
         return opf_const_add(&f->pool, c, random_bytes(f, c->type, c->rank, dims));

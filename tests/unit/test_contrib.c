@@ -31,6 +31,11 @@ static const pair elementwise[] = {
 };
 
 static const pair normalizations[] = {
+    SAME("(float[N,4,5,6] x, float[6] ws, float[6] wb, float[N,6] r, float[6] wa) => (y, s)",
+         "y, s = com.microsoft.SkipGroupNorm<groups = 2>(x, ws, wb, r, wa)",
+         "i = Constant<value_ints = [1, 2]>() e = Unsqueeze(r, i) a = Add(x, e) s = Add(a, wa) "
+         "t = Transpose<perm = [0, 3, 1, 2]>(s) u = GroupNormalization<num_groups = 2>(t, ws, wb) "
+         "y = Transpose<perm = [0, 2, 3, 1]>(u)"),
     SAME("(float[N,8] x, float[8] ws) => (y)", "y = SimplifiedLayerNormalization<axis = -1, epsilon = 0.01>(x, ws)",
          "y = RMSNormalization<epsilon = 0.01>(x, ws)"),
     SAME("(float[N,3,8] x, float[N,3,8] r, float[8] ws, float[8] wb, float[8] wa) => (y, s)",
@@ -54,6 +59,12 @@ static const pair normalizations[] = {
 };
 
 static const pair products[] = {
+    SAME("(float[N,3,8] x, float[8,5] ww, float[5] wb) => (y)", "y = com.microsoft.GemmFastGelu(x, ww, wb)",
+         "m = MatMul(x, ww) s = Add(m, wb) y = Gelu<approximate = \"tanh\">(s)"),
+    SAME("(float[N,6,6,2] x, float[3,3,3,2] wk, float[N,4,4,3] r) => (y)",
+         "y = com.microsoft.NhwcFusedConv<activation = \"Relu\">(x, wk, , r)",
+         "t = Transpose<perm = [0, 3, 1, 2]>(x) k = Transpose<perm = [0, 3, 1, 2]>(wk) c = Conv(t, k) "
+         "u = Transpose<perm = [0, 2, 3, 1]>(c) s = Add(u, r) y = Relu(s)"),
     SAME("(float[N,2,6,6] x, float[3,2,3,3] wk, float[3] wb, float[N,3,4,4] r) => (y)",
          "y = com.microsoft.FusedConv<activation = \"LeakyRelu\", activation_params = [0.3]>(x, wk, wb, r)",
          "c = Conv(x, wk, wb) s = Add(c, r) y = LeakyRelu<alpha = 0.3>(s)"),
@@ -76,10 +87,39 @@ static const pair products[] = {
 };
 
 static const pair attentions[] = {
+    SAME(
+        "(float[N,1,8] x, float[8,24] ww, float[2,N,2,6,4] old, int32[1] l) => (y, pr)",
+        "y, pr = com.microsoft.DecoderMaskedSelfAttention<num_heads = 2, past_present_share_buffer = 1>(x, ww, , , "
+        "old, , l)",
+        "m = MatMul(x, ww) q, k, v = Split<axis = -1, num_outputs = 3>(m) a, b = Split<axis = 0, num_outputs = 2>(old) "
+        "z = Constant<value_ints = [0]>() c = Squeeze(a, z) d = Squeeze(b, z) "
+        "y, e, f = com.microsoft.DecoderMaskedMultiHeadAttention<num_heads = 2>(q, k, v, , , c, d, l) "
+        "g = Unsqueeze(e, z) h = Unsqueeze(f, z) pr = Concat<axis = 0>(g, h)"),
     SAME("(float[N,S,8] x, float[8,24] ww, float[24] wb) => (y)",
          "y = com.microsoft.Attention<num_heads = 2, unidirectional = 1>(x, ww, wb)",
          "m = MatMul(x, ww) a = Add(m, wb) q, k, v = Split<axis = -1, num_outputs = 3>(a) "
          "y = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(q, k, v)"),
+    SAME("(float[N,4,S,8] q, float[N,2,T,8] k, float[N,2,T,8] v, float[S,T] b) => (y)",
+         "y = ai.onnx.preview.FlexAttention<scale = 0.3, score_mod = m (float[N,4,S,T] i) => (o) { o = Add(i, b) }>(q, "
+         "k, v)",
+         "y = Attention<scale = 0.3>(q, k, v, b)"),
+    SAME(
+        "(float[N,2,S,8] q, float[N,2,T,8] k, float[N,2,T,8] v, float[S,T] b) => (y)",
+        "y = ai.onnx.preview.FlexAttention<prob_mod = m (float[N,2,S,T] i) => (o) { o = Mul(i, b) }>(q, k, v)",
+        "t = Transpose<perm = [0, 1, 3, 2]>(k) s = MatMul(q, t) f = Constant<value_float = 0.35355339>() u = Mul(s, f) "
+        "p = Softmax(u) w = Mul(p, b) y = MatMul(w, v)"),
+    SAME("(float[N,4,S,8] q, float[N,2,T,8] k, float[N,2,T,8] v) => (y)", "y = ai.onnx.preview.FlexAttention(q, k, v)",
+         "y = Attention(q, k, v)"),
+    SAME("(float[N,S,8] x, float[8,24] ww, int32[M] m) => (y)",
+         "y = com.microsoft.Attention<num_heads = 2, mask_filter_value = -50.0>(x, ww, , m)",
+         "p = MatMul(x, ww) q, k, v = Split<axis = -1, num_outputs = 3>(p) z = Constant<value_ints = [0]>() "
+         "n = Shape<start = 0, end = 1>(x) e = Slice(m, z, n) c = Constant<value_ints = [1, 2, 3]>() u = Unsqueeze(e, "
+         "c) "
+         "l = Shape<start = 1, end = 2>(x) h = Squeeze(l, z) i = Constant<value_int = 0>() o = Constant<value_int = "
+         "1>() "
+         "r = Range(i, h, o) t = Cast<to = 6>(r) d = Less(t, u) f = Constant<value_float = 0.0>() "
+         "j = Constant<value_float = -50.0>() b = Where(d, f, j) "
+         "y = Attention<q_num_heads = 2, kv_num_heads = 2>(q, k, v, b)"),
     SAME("(float[N,S,8] q, float[N,T,8] k, float[N,T,8] v, float[N,2,S,T] b) => (y, pk, pv)",
          "y, pk, pv = com.microsoft.MultiHeadAttention<num_heads = 2, scale = 0.3>(q, k, v, , , b)",
          "y, pk, pv = Attention<q_num_heads = 2, kv_num_heads = 2, scale = 0.3>(q, k, v, b)"),
@@ -94,7 +134,7 @@ static const pair attentions[] = {
 
 static void compare_pairs(const pair *pairs, size_t n)
 {
-    static const char *const sizes = "N=2 S=5 T=7";
+    static const char *const sizes = "N=2 S=5 T=7 M=8"; /* M = 3 N + 2 */
     for (size_t i = 0; i < n; i++) {
         text_model contrib, standard;
         tensors inputs;
@@ -183,6 +223,10 @@ static void test_quantized(void **state)
                   BYTE("z", "0") "y = com.microsoft.QLinearGlobalAveragePool<channels_last = 1>(x, a, z, a, z) }",
               4, x, 1, y);
     assert_int_equal(y[0], 121); /* 120.75 */
+    run_bytes("g (uint8[2,2] x) => (y) { " SCALE("a", "0.5") SCALE("b", "1.0")
+                  BYTE("z", "0") "y = com.microsoft.QLinearReduceMean<axes = [-1], keepdims = 0>(x, a, z, b, z) }",
+              4, x, 2, y);
+    assert_memory_equal(y, ((const uint8_t[2]){25, 96}), 2); /* 25 and 95.75 */
 }
 
 /* Two rows of 16 weights of 4 bits, low half first: A . (q - 8). */
@@ -269,14 +313,14 @@ static const struct refusal {
     {"g (float[2,3,8] x, float[8,24] w, int32[2,1,5,5] m) => (y) { y = com.microsoft.Attention<num_heads = 2>(x, w, , "
      "m) }",
      "a mask of rank 4 is not supported"},
-    {"g (float[2,3,8] x, float[8,24] w, int32[8] m) => (y) { y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }",
-     "a mask of 8 numbers for batch 2 is not supported"},
+    {"g (float[2,3,8] x, float[8,24] w, int32[7] m) => (y) { y = com.microsoft.Attention<num_heads = 2>(x, w, , m) }",
+     "a mask of 7 numbers for batch 2 is not supported"},
     {"g (float[2,3,8] x, float[8,24] w) => (y) { y = com.microsoft.Attention<num_heads = 2, do_rotary = 1>(x, w) }",
      "do_rotary = 1 is not supported"},
     {"g (float[2,3,8] q, int32[2] l, int32 t) => (y) { y = com.microsoft.GroupQueryAttention<num_heads = 2, "
      "kv_num_heads = 1, "
-     "smooth_softmax = 1>(q, , , , , l, t) }",
-     "smooth_softmax = 1 is not supported"},
+     "kv_cache_bit_width = 8>(q, , , , , l, t) }",
+     "kv_cache_bit_width = 8 is not supported"},
     {"g (float[2,32] x, uint8[3,1,16] b, float[3] s) => (y) { y = com.microsoft.MatMulNBits<K = 32, N = 3, block_size "
      "= 32>(x, b, s) }",
      "B is no constant of bytes"},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floats of 8 and 4 bits, integers of 4 and 2 bits: every bit pattern, rounding, saturation, packing; then casts. */
+/* Floats of 8, 6 and 4 bits, integers of 4 and 2 bits: every bit pattern, rounding, saturation, packing; then casts. */
 #include "base/narrow.h"
 #include "one_node.h"
 
 static const opf_type narrow[] = {OPF_FLOAT8E4M3FN, OPF_FLOAT8E4M3FNUZ, OPF_FLOAT8E5M2, OPF_FLOAT8E5M2FNUZ,
-                                  OPF_FLOAT4E2M1};
+                                  OPF_FLOAT6E2M3,   OPF_FLOAT6E3M2,     OPF_FLOAT4E2M1};
 enum { N_NARROW = sizeof narrow / sizeof *narrow };
 
 /* Every number comes back as its own bits. */
@@ -74,6 +74,10 @@ static void test_limits(void **state)
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT8E4M3FNUZ, -0.0, true), 0);
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT8E5M2FNUZ, -1e-30, true), 0);
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT8E5M2, -(double)NAN, true), 0xff);
+    assert_float_equal(opf_narrow_to_double(OPF_FLOAT6E2M3, opf_double_to_narrow(OPF_FLOAT6E2M3, 1e9, false)), 7.5, 0);
+    assert_float_equal(opf_narrow_to_double(OPF_FLOAT6E3M2, opf_double_to_narrow(OPF_FLOAT6E3M2, -1e9, true)), -28, 0);
+    assert_float_equal(opf_narrow_to_double(OPF_FLOAT6E3M2, 1), 0.0625, 0);
+    assert_int_equal(opf_double_to_narrow(OPF_FLOAT6E2M3, NAN, true), 0x20);
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT4E2M1, INFINITY, false), 7);
     assert_int_equal(opf_double_to_narrow(OPF_FLOAT4E2M1, NAN, true), 8);
 }
@@ -113,6 +117,29 @@ static void test_packing(void **state)
     assert_float_equal(opf_load_f64(OPF_FLOAT4E2M1, bytes, 4), -1.5, 0);
 }
 
+/* Four elements of 6 bits in three bytes; a store keeps its neighbours, and bytes that it does not reach. */
+static void test_packing_across_bytes(void **state)
+{
+    (void)state;
+    unsigned char bytes[4] = {0, 0, 0, 0xa5};
+    size_t        n;
+    for (unsigned i = 0; i < 4; i++)
+        opf_store_bits(6, bytes, i, 0x15 + i);
+    assert_int_equal(bytes[0] | bytes[1] << 8 | bytes[2] << 16, 0x15 | 0x16 << 6 | 0x17 << 12 | 0x18 << 18);
+    assert_int_equal(bytes[3], 0xa5);
+    opf_store_bits(6, bytes, 1, 0x2a);
+    assert_int_equal(opf_load_bits(6, bytes, 0), 0x15);
+    assert_int_equal(opf_load_bits(6, bytes, 1), 0x2a);
+    assert_int_equal(opf_load_bits(6, bytes, 2), 0x17);
+    assert_int_equal(opf_load_bits(6, bytes, 3), 0x18);
+    static const size_t wanted[] = {0, 1, 2, 3, 3, 4};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        assert_true(opf_type_bytes(OPF_FLOAT6E2M3, i, &n));
+        assert_int_equal(n, wanted[i]);
+    }
+    assert_true(opf_type_bytes(OPF_FLOAT6E3M2, SIZE_MAX, &n));
+}
+
 /* ---- casts ---- */
 
 static void cast(opf_type from, opf_type to, int64_t n, const double *x, const double *y, opf_attr attr)
@@ -134,9 +161,11 @@ static void test_casts(void **state)
     cast(OPF_UINT64, OPF_FLOAT8E4M3FN, 2, LIST(1000, 17), LIST(448, 16), NONE);
     cast(OPF_UINT64, OPF_FLOAT8E4M3FN, 2, LIST(1000, 17), LIST(NAN, 16), int_attr("saturate", 0));
     cast(OPF_FLOAT8E5M2, OPF_FLOAT16, 3, LIST(57344, -0.25, NAN), LIST(57344, -0.25, NAN), NONE);
-    cast(OPF_FLOAT8E4M3FN, OPF_INT8, 3, LIST(448, -448, 2.5), LIST(127, -128, 2), NONE);
+    cast(OPF_FLOAT8E4M3FN, OPF_INT8, 3, LIST(448, -448, 2.5), LIST(-64, 64, 2), NONE);
     cast(OPF_FLOAT, OPF_FLOAT8E8M0, 3, LIST(3, 4, 5), LIST(2, 4, 4), string_attr("round_mode", "down"));
     cast(OPF_FLOAT, OPF_FLOAT8E8M0, 3, LIST(3, 4, 5), LIST(4, 4, 4), string_attr("round_mode", "nearest"));
+    cast(OPF_FLOAT, OPF_FLOAT6E2M3, 5, LIST(9, -0.0625, 1.0625, 0.3, -7.5), LIST(7.5, -0.0, 1, 0.25, -7.5), NONE);
+    cast(OPF_FLOAT6E3M2, OPF_INT8, 3, LIST(28, -28, 2.5), LIST(28, -28, 2), NONE);
     cast(OPF_FLOAT4E2M1, OPF_FLOAT4E2M1, 3, LIST(6, -0.5, 3), LIST(6, -0.5, 3), NONE);
     begin();
     add(OPF_INT4, SCALAR, LIST(-3));
@@ -150,6 +179,40 @@ static void test_casts(void **state)
     begin();
     add(OPF_FLOAT, DIMS(1), LIST(1));
     REFUSE(Cast, 1, OPF_UNSUPPORTED, "string", int_attr("to", OPF_STRING));
+}
+
+/* What does not fit its type: the low bits of the least integer of 32 or 64 bits, or of the number cut off to these. Of
+   uint64, which expect() sees as int64, the upper half is reached too. */
+static void test_casts_out_of_range(void **state)
+{
+    enum { N = 12 };
+#define LEAST_32 (double)INT32_MIN
+#define LEAST_64 (double)INT64_MIN
+    static const double x[N] = {NAN,   HUGE_VAL, -HUGE_VAL, 300.7,    -1.5,     3e9,
+                                -3e9,  5e9,      0x1p63,    -0x1p63,  0x1.8p63, 0x1p64};
+    static const struct {
+        opf_type to;
+        double   y[N];
+    } cases[] = {
+        {OPF_BOOL, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+        {OPF_INT4, {0, 0, 0, -4, -1, 0, 0, 0, 0, 0, 0, 0}},
+        {OPF_UINT2, {0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}},
+        {OPF_INT8, {0, 0, 0, 44, -1, 0, 0, 0, 0, 0, 0, 0}},
+        {OPF_UINT8, {0, 0, 0, 44, 255, 0, 0, 0, 0, 0, 0, 0}},
+        {OPF_INT16, {0, 0, 0, 300, -1, 0, 0, 0, 0, 0, 0, 0}},
+        {OPF_UINT16, {0, 0, 0, 300, 65535, 0, 0, 0, 0, 0, 0, 0}},
+        {OPF_INT32, {LEAST_32, LEAST_32, LEAST_32, 300, -1, LEAST_32, LEAST_32, LEAST_32, LEAST_32, LEAST_32, LEAST_32, LEAST_32}},
+        {OPF_UINT32, {0, 0, 0, 300, 4294967295, 3e9, 1294967296, 705032704, 0, 0, 0, 0}},
+        {OPF_INT64, {LEAST_64, LEAST_64, LEAST_64, 300, -1, 3e9, -3e9, 5e9, LEAST_64, LEAST_64, LEAST_64, LEAST_64}},
+        {OPF_UINT64, {LEAST_64, 0, LEAST_64, 300, -1, 3e9, -3e9, 5e9, LEAST_64, LEAST_64, -0x1p62, 0}},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (unsigned k = 0; k < 2; k++)
+            cast(k == 0 ? OPF_FLOAT : OPF_DOUBLE, cases[i].to, N, x, cases[i].y, NONE);
+    cast(OPF_FLOAT16, OPF_INT16, 4, LIST(65504, -40000, -HUGE_VAL, NAN), LIST(-32, 25536, 0, 0), NONE);
+    cast(OPF_BFLOAT16, OPF_INT32, 3, LIST(HUGE_VAL, -0x1p31, 0x1p31), LIST(LEAST_32, LEAST_32, LEAST_32), NONE);
+    cast(OPF_FLOAT8E5M2, OPF_UINT64, 2, LIST(NAN, -2), LIST(LEAST_64, -2), NONE);
 }
 
 static void test_cast_like(void **state)
@@ -192,8 +255,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_rounding), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_powers),     cmocka_unit_test(test_packing),  cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_cast_like),  cmocka_unit_test(test_bit_cast),
+        cmocka_unit_test(test_powers),     cmocka_unit_test(test_packing),  cmocka_unit_test(test_packing_across_bytes),  cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_casts_out_of_range), cmocka_unit_test(test_cast_like),  cmocka_unit_test(test_bit_cast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,11 +45,13 @@ static void test_bad_structure(void **state)
     fixture *f = *state;
     msg      g = small_graph(), model;
     add_node(&g, "Relu", "lost", "nowhere", "z");
+    add_output(&g, "z");
     model = model_of(&g, 8, 17);
     load_bad(f, &model, OPF_INVALID_MODEL, "node lost (Relu): input nowhere is produced by no node");
     g = small_graph();
     add_node(&g, "Relu", "one", "p", "q");
     add_node(&g, "Relu", "two", "q", "p");
+    add_output(&g, "p");
     model = model_of(&g, 8, 17);
     load_bad(f, &model, OPF_INVALID_MODEL, "node one (Relu) is on a cycle");
     g = small_graph();
@@ -74,10 +76,12 @@ static void test_bad_structure(void **state)
     load_bad(f, &model, OPF_INVALID_MODEL, "initializer w is given twice");
     g = small_graph();
     add_node(&g, "Relu", "none", "", "z");
+    add_output(&g, "z");
     model = model_of(&g, 8, 17);
     load_bad(f, &model, OPF_INVALID_MODEL, "node none (Relu): input 0");
     g = small_graph();
     add_node(&g, "Relu", "many", "x,x", "z");
+    add_output(&g, "z");
     model = model_of(&g, 8, 17);
     load_bad(f, &model, OPF_INVALID_MODEL, "node many (Relu): 2 inputs, at most 1");
     g = small_graph();

@@ -45,6 +45,7 @@ static void test_forms(void **state)
     add_output(&g, "c");
     add_output(&g, "x");
     add_output(&g, "w");
+    add_output(&g, "d");
     msg        model = model_of(&g, 8, 13);
     opf_graph *graph = load_good(f, &model);
     assert_string_equal(producer_of(graph, "c")->name, "same");
@@ -53,7 +54,7 @@ static void test_forms(void **state)
     const opf_node *clip = producer_of(graph, "d");
     assert_int_equal(clip->n_own_inputs, 3);
     assert_int_equal(clip->inputs[1], 0);
-    assert_int_equal(graph->n_outputs, 3);
+    assert_int_equal(graph->n_outputs, 4);
     assert_true(value_named(graph, "x")->is_input);
 }
 
@@ -98,7 +99,8 @@ static void test_constant_nodes(void **state)
     for (size_t i = 0; i < 4; i++)
         put_byte(&attr, ((const unsigned char *)&three[2])[i]);
     add_constant_node(&g, "d", &attr);
-    add_output(&g, "a");
+    for (char name[] = "a"; name[0] <= 'd'; name[0]++)
+        add_output(&g, name);
     msg        model = model_of(&g, 8, 13);
     opf_graph *graph = load_good(f, &model);
     assert_int_equal(f->loaded.ops.total, 0);
@@ -110,6 +112,7 @@ static void test_constant_nodes(void **state)
     attr = attr_of("value_string", 3);
     put_text(&attr, 4, "s");
     add_constant_node(&g, "e", &attr);
+    add_output(&g, "e");
     model = model_of(&g, 8, 13);
     load_bad(f, &model, OPF_UNSUPPORTED, "node e (Constant): a Constant with attribute value_string");
 }
@@ -333,6 +336,13 @@ static void test_versions(void **state)
     load_bad(f, &model, OPF_INVALID_MODEL, "node sum (Add): the model imports no opset of its domain ai.onnx");
     add_opset(&model, 8, "ai.onnx", 17);
     (void)load_good(f, &model);
+    /* The highest of several versions counts. */
+    model = model_of(&g, 8, 6);
+    add_opset(&model, 8, "ai.onnx", 17);
+    add_opset(&model, 8, "", 1);
+    (void)load_good(f, &model);
+    assert_int_equal(f->loaded.n_opsets, 1);
+    assert_int_equal(f->loaded.opsets[0].version, 17);
     model = (msg){0};
     load_bad(f, &model, OPF_INVALID_MODEL, "no ONNX model");
 }
@@ -344,14 +354,62 @@ static void test_unsupported_operators(void **state)
     for (int i = 0; i < 5; i++) {
         char name[] = {'n', (char)('0' + i), '\0'};
         add_node(&g, "NoSuchThing", name, "x", name);
+        add_output(&g, name);
     }
     n = node_of("Relu", "strange", "x", "q");
     put_text(&n, 7, "com.example");
     put_msg(&g, 1, &n);
+    add_output(&g, "q");
     msg model = model_of(&g, 8, 17);
     load_bad(f, &model, OPF_UNSUPPORTED, "2 unsupported operators");
     assert_non_null(strstr(f->error.message, "NoSuchThing, opset 17: 5 nodes, n0, n1, n2, …"));
     assert_non_null(strstr(f->error.message, "Relu of domain com.example: node strange"));
+}
+
+/* A body that multiplies `read` and has the product as its output; a node of it that nobody reads stands beside. */
+static msg body_of(const char *read, const char *output)
+{
+    msg body = {0};
+    add_node(&body, "NoSuchThing", "beside", read, "lost");
+    add_node(&body, "Mul", "square", read, output);
+    add_output(&body, output);
+    return body;
+}
+
+/* What no output needs is never judged, wherever it stands; what bodies read is needed. */
+static void test_dead_nodes(void **state)
+{
+    fixture *f = *state;
+    msg      g = {0}, n = node_of("If", "no condition", "", "d0"), attr, body;
+    add_input(&g, "x");
+    add_node(&g, "NoSuchThing", "unknown", "nobody", "d1");
+    add_node(&g, "Relu", "reads it", "d1,d0", "d2");
+    add_node(&g, "Relu", "circle", "c", "c");
+    put_msg(&g, 1, &n);
+    add_node(&g, "Neg", "captured", "x", "t");
+    n   = value_of("yes", OPF_BOOL, 0, NULL);
+    put_msg(&g, 11, &n);
+    n    = node_of("If", "choice", "yes", "y");
+    attr = attr_of("then_branch", 5);
+    body = body_of("t,t", "a");
+    put_msg(&attr, 6, &body);
+    put_msg(&n, 5, &attr);
+    attr = attr_of("else_branch", 5);
+    body = body_of("x,x", "b");
+    put_msg(&attr, 6, &body);
+    put_msg(&n, 5, &attr);
+    put_msg(&g, 1, &n);
+    add_output(&g, "y");
+    msg        model = model_of(&g, 8, 17);
+    opf_graph *graph = load_good(f, &model);
+    assert_string_equal(producer_of(graph, "y")->name, "choice");
+    assert_string_equal(producer_of(graph, "t")->name, "captured");
+    assert_int_equal(opf_graph_find_value(graph, "d1"), 0);
+    assert_int_equal(f->loaded.ops.total, 10); /* of the file */
+    /* Where a name has two meanings nothing is taken for dead. */
+    add_node(&g, "Abs", "again", "x", "d1");
+    model = model_of(&g, 8, 17);
+    load_bad(f, &model, OPF_UNSUPPORTED, "unsupported operator");
 }
 
 int main(void)
@@ -369,6 +427,7 @@ int main(void)
         TEST(test_lifting),
         TEST(test_versions),
         TEST(test_unsupported_operators),
+        TEST(test_dead_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

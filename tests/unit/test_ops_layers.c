@@ -416,6 +416,19 @@ static void test_normalizations(void **state)
     RUN_OK(LpNormalization, 1, int_attr("axis", 0));
     expect(0, DIMS(2, 2), LIST((double)0.6f, 0, (double)0.8f, 0), 1e-7);
     end();
+    /* With the guards that rules give it. */
+    static const struct {
+        const char *guard;
+        float       epsilon;
+        double      length, of_zeros;
+    } guards[] = {{"max", 2, 5, 0}, {"max", 8, 8, 0}, {"add", 5, 10, 0}, {"add", 0, 5, (double)NAN}, {"inside", 11, 6, 0}};
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
+        begin();
+        add(OPF_DOUBLE, DIMS(2, 2), LIST(3, 0, 4, 0));
+        RUN_OK(LpNormalization, 1, int_attr("axis", 0), string_attr("guard", guards[i].guard), float_attr("epsilon", guards[i].epsilon));
+        expect(0, DIMS(2, 2), LIST(3 / guards[i].length, guards[i].of_zeros, 4 / guards[i].length, guards[i].of_zeros), 1e-15);
+        end();
+    }
     begin();
     add(OPF_DOUBLE, DIMS(1, 4, 1), LIST(1, 3, 10, 10));
     add(OPF_DOUBLE, DIMS(4), LIST(1, 2, 1, 1));

@@ -186,6 +186,31 @@ static void test_gemm(void **state)
     CHECK_ALL(cases);
 }
 
+/* Products whose columns a Split takes apart: each part is written where it belongs, whatever its readers want. */
+static void test_parts(void **state)
+{
+#define SPLIT_QKV(body) "g (float[N,S,9] x, float[9,48] w, float[48] w1) => (a, b, c) <int64[3] s = {17,30,1}> { " body " a, b, c = Split<axis = -1>(y, s) }"
+    static const test_case cases[] = {
+        {"gemm", "N=2 S=5; N=1 S=1; N=3 S=13; N=0 S=2", SPLIT_QKV("y = MatMul(x, w)")},
+        {"gemm", "N=2 S=5", SPLIT_QKV("m = MatMul(x, w) n = Add(m, w1) y = Gelu(n)")},
+        {"gemm", "N=2 S=5",
+         "g (float[N,S,9] x, float[9,48] w, float[S,48] r, float[N,1,48] t) => (a, b, z) <int64[3] s = {16,16,16}>"
+         "{ m = MatMul(x, w) n = Add(m, r) o = Mul(n, t) y = Tanh(o) a, b, c = Split<axis = 2>(y, s) z = Transpose<perm = [0,2,1]>(c) }"},
+        {"gemm", "N=2 S=5",
+         "g (float[S,N,9] x, float[9,21] w, float[21] w1) => (z, b, d) <int64[2] s = {20,1}, int64[4] h = {0,0,4,5}>"
+         "{ t = Transpose<perm = [1,0,2]>(x) m = MatMul(t, w) y = Add(m, w1) a, b = Split<axis = -1>(y, s) r = Reshape(a, h) u = Transpose<perm = [0,2,1,3]>(r) z = Exp(u) d = Softmax(b) }"},
+        {"gemm", "N=3; N=1", "g (float[N,4] x, float[33,4] w, float[33] w1) => (a, b, c) <int64[4] s = {0,7,26,0}> { y = Gemm<transB = 1>(x, w, w1) e, a, b, c = Split<axis = 1>(y, s) f = Relu(e) }"},
+        {"gemm", "N=3 S=4", "g (float[N,S,5] x, float[N,5,19] r) => (a, b) <int64[2] s = {18,1}> { y = MatMul(x, r) a, b = Split<axis = -1>(y, s) }"},
+        /* Another axis, a second reader, an output: the result is whole, and the parts are views. */
+        {"gemm", "N=2 S=4", "g (float[N,S,5] x, float[5,19] w) => (a, b) { y = MatMul(x, w) a, b = Split<axis = 1, num_outputs = 2>(y) }"},
+        {"gemm", "N=2 S=4", "g (float[N,S,5] x, float[5,19] w) => (a, b, y, z) <int64[2] s = {18,1}> { y = MatMul(x, w) a, b = Split<axis = -1>(y, s) z = Neg(y) }"},
+        {NULL, "N=2 S=4", "g (float[S] x, float[N,S,6] q, float[N,4,S] r) => (a, b, c, e) { y = MatMul(x, q) a, b = Split<axis = -1, num_outputs = 2>(y) z = MatMul(r, x) c, e = Split<axis = -1, num_outputs = 2>(z) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+    check_case(&cases[1], all_threads);
+}
+
 /* ---- rows ---- */
 
 static void test_rows(void **state)
@@ -223,13 +248,19 @@ static void test_pool(void **state)
         {"pool_sum", "N=2 H=9 W=7", "g (float[N,4,H,W] x) => (y) { y = AveragePool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1], count_include_pad = 1>(x) }"},
         {"pool_sum", "N=2 H=8 W=7", "g (float[N,4,H,W] x) => (y) { y = AveragePool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,0,0], count_include_pad = 1, ceil_mode = 1>(x) }"},
         {"pool_sum", "N=2 H=8 W=7", "g (float[N,4,H,W] x) => (y) { y = AveragePool<kernel_shape = [3,3], strides = [2,2], ceil_mode = 1>(x) }"},
-        {"pixel_sum", "N=2 H=8 W=7; N=1 H=1 W=1", "g (float[N,19,H,W] x) => (y) { y = GlobalAveragePool(x) }"},
-        {"pool_max", "N=2 H=8 W=7", "g (float[N,5,H,W] x) => (y) { y = GlobalMaxPool(x) }"},
-        {"pixel_sum", "N=2 H=8", "g (float[N,5,H] x) => (y) { y = GlobalAveragePool(x) }"},
+        {"plane_sum", "N=2 H=8 W=7", "g (float[N,19,H,W] x) => (y) { y = GlobalAveragePool(x) }"},
+        {NULL, "N=1 H=1 W=1; N=2 H=1 W=3", "g (float[N,19,H,W] x) => (y, z) { y = GlobalAveragePool(x) z = GlobalMaxPool(x) }"},
+        {"plane_max", "N=2 H=8 W=7", "g (float[N,5,H,W] x) => (y) { a = GlobalMaxPool(x) y = Relu(a) }"},
+        {"plane_sum", "N=2 H=8", "g (float[N,5,H] x) => (y) { y = GlobalAveragePool(x) }"},
+        {"pixel_sum", "N=2 H=8 W=7", "g (float[N,3,H,W] x, float[9,3,2,2] w) => (y, z) { a = Conv(x, w) y = GlobalAveragePool(a) z = GlobalMaxPool(a) }"},
+        /* Lines of planes: more of them than are copied, wide steps, borders, and a result that a reshape wants in planes. */
+        {"pool_max", "N=2 H=9 W=8", "g (float[N,9,H,W] x) => (y) { y = MaxPool<kernel_shape = [7,3], pads = [3,1,3,1]>(x) }"},
+        {"pool_max", "N=2 H=9 W=8", "g (float[N,9,H,W] x) => (y) { a = MaxPool<kernel_shape = [3,3], strides = [3,2], pads = [1,1,1,1]>(x) y = Flatten(a) }"},
+        {"pool_sum", "N=2 H=9 W=8", "g (float[N,9,H,W] x, float[N,9,H,W] r) => (y, b) { a = AveragePool<kernel_shape = [3,3], pads = [1,1,1,1]>(x) b = Add(a, r) y = Relu(b) }"},
         /* After a convolution, and with steps. */
         {"pool_max", "N=2 H=8 W=7",
          "g (float[N,3,H,W] x, float[20,3,3,3] w) => (y) { a = Conv(x, w) b = MaxPool<kernel_shape = [2,2]>(a) c = Relu(b) d = AveragePool<kernel_shape = [3,1]>(c) y = GlobalAveragePool(d) }"},
-        {"pixel_sum", "N=2 H=5 W=4",
+        {"plane_sum", "N=2 H=5 W=4",
          "g (float[N,16,H,W] x, float[4,16,1,1] w, float[16,4,1,1] w2) => (y) { a = GlobalAveragePool(x) b = Conv(a, w) c = Relu(b) d = Conv(c, w2) e = Sigmoid(d) y = Mul(x, e) }"},
     };
     (void)state;
@@ -304,6 +335,66 @@ static void test_elementwise(void **state)
 }
 
 /* Every way in which an output is no fresh tensor of its own. */
+/* Steps that convert: levels stay floats on fast kernels; what is not float converts as it likes. */
+static void test_conversions(void **state)
+{
+    static const test_case cases[] = {
+        {NULL, "N=2 S=5; N=0 S=1", "g (float[N,S] x) => (y) <float s = {0.11}, uint8 z = {7}> { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"},
+        {"elementwise", "N=2 S=5", "g (float[N,S] x, float[S] b) => (y) <float s = {0.25}, int8[1] z = {-3}> { a = Add(x, b) q = QuantizeLinear(a, s, z) d = DequantizeLinear(q, s, z) y = Relu(d) }"},
+        {NULL, "N=2 S=5", "g (float[N,S] x) => (y) <float s = {0.001}> { q = QuantizeLinear(x, s) y = DequantizeLinear(q, s) }"},
+        {"gemm", "N=2 H=7 W=6",
+         "g (float[N,3,H,W] x, float[20,3,3,3] w, float[20] w2) => (y) <float s = {0.2}, uint8 z = {100}, float t = {0.3}, int16 u = {5}>"
+         "{ c = Conv(x, w, w2) q = QuantizeLinear(c, s, z) d = DequantizeLinear(q, s, z) r = Relu(d) p = QuantizeLinear(r, t, u) y = DequantizeLinear(p, t, u) }"},
+        {"gemm", "N=2 H=7 W=6",
+         "g (float[N,3,H,W] x, float[N,20,H,W] r, float[20,3,1,1] w) => (y) <float s = {0.2}, uint8 z = {100}>"
+         "{ c = Conv(x, w) q = QuantizeLinear(c, s, z) d = DequantizeLinear(q, s, z) p = QuantizeLinear(r, s, z) e = DequantizeLinear(p, s, z) y = Add(d, e) }"},
+        /* Levels that are read and stored: alone, together, broadcast, from another order of axes. */
+        {"elementwise", "N=2 S=5; N=3 S=700", "g (float[N,S] x) => (y) <float s = {0.02}, uint8 z = {131}> { y = QuantizeLinear(x, s, z) }"},
+        {"elementwise", "N=2 S=5; N=3 S=700", "g (int8[N,S] x) => (y) <float s = {0.02}, int8 z = {-7}> { y = DequantizeLinear(x, s, z) }"},
+        {"elementwise", "N=2 S=5; N=3 S=700; N=40 S=512",
+         "g (uint8[N,S] x, int8[S] v) => (y) <float s = {0.02}, uint8 z = {131}, float t = {0.5}, float u = {0.1}, int8 q = {3}>"
+         "{ a = DequantizeLinear(x, s, z) b = DequantizeLinear(v, t) c = Add(a, b) y = QuantizeLinear(c, u, q) }"},
+        {"elementwise", "N=2 S=5",
+         "g (uint8[N,S] x, float[S,N] v) => (y, c) <float s = {0.02}, float u = {0.1}>"
+         "{ a = DequantizeLinear(x, s) t = Transpose(a) c = Mul(t, v) d = Relu(c) y = QuantizeLinear(d, u) }"},
+        {"elementwise", "N=2 S=5",
+         "g (int8[N,S] x, int8[N,S] v, float s, int8 z, float[1] t, int8[1] q) => (y)"
+         "{ a = DequantizeLinear(x, s, z) b = DequantizeLinear(v, t) c = Mul(a, b) y = QuantizeLinear(c, s, q) }"},
+        {NULL, "N=2 S=5", "g (uint8[N,S] x, uint8[N,S] v) => (y, z) <float s = {0.02}> { y = Max(x, v) z = DequantizeLinear(y, s) }"},
+        /* Two scales, a level that others read, levels of 4 bits: no pair. */
+        {NULL, "N=2 S=5", "g (float[N,S] x) => (y) <float s = {0.25}, float t = {0.5}> { q = QuantizeLinear(x, s) y = DequantizeLinear(q, t) }"},
+        {NULL, "N=2 S=5", "g (float[N,S] x) => (y, q) <float s = {0.25}> { q = QuantizeLinear(x, s) y = DequantizeLinear(q, s) }"},
+        {NULL, "N=2 S=5", "g (float[N,S] x) => (y, z) <float s = {0.25}> { q = QuantizeLinear(x, s) y = DequantizeLinear(q, s) z = Transpose(q) }"},
+        {NULL, "N=2 S=4", "g (float[N,S] x) => (y) <float s = {0.25}, int4 z = {1}> { q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"},
+        {NULL, "N=2", "g (float[N,3] x, float[3] s) => (y) { q = QuantizeLinear(x, s) y = DequantizeLinear(q, s) }"},
+        {"reference", "M=3 K=4 N=5",
+         "g (float[M,K] x, int8[K,N] v, float[1] t, float[N] b) => (y) { q, s, z = DynamicQuantizeLinear(x) m = MatMulInteger(q, v, z) f = Cast<to = 1>(m) u = Mul(s, t) p = Mul(f, u) y = Add(p, b) }"},
+        /* A scale of unproven length is taken to fit; where it enlarges the product, the graph runs as loaded. */
+        {NULL, "M=3 K=4 N=5 C=5; M=3 K=4 N=5 C=1; M=3 K=4 N=1 C=6",
+         "g (uint8[M,K] x, int8[K,N] v, float[C] t) => (y) { m = MatMulInteger(x, v) f = Cast<to = 1>(m) p = Mul(f, t) y = Relu(p) }"},
+        {NULL, "M=3 N=4; M=3 N=1", "g (float[M,2] x, float[2,N] v, float[1,4] t) => (y) { m = MatMul(x, v) y = Add(t, m) }"},
+        {"reference", "M=3 N=5", "g (float[M,N] x, float16[M,N] z) => (y) { h = Cast<to = 10>(x) a = Add(h, z) y = Cast<to = 1>(a) }"},
+        {NULL, "M=3 N=5", "g (float[M,N] x, float16[M,N] z) => (y) { f = Cast<to = 1>(z) a = Exp(f) b = Mul(a, x) y = Cast<to = 10>(b) }"},
+        {NULL, "M=3 N=5", "g (float[M,N] x, int64[M,N] i) => (y) { f = Cast<to = 1>(i) a = Add(f, x) y = Relu(a) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
+/* A number moves from an operand of a product to its result. */
+static void test_scale(void **state)
+{
+    static const test_case cases[] = {
+        {"gemm", "N=2 S=5; N=1 S=1", "g (float[N,S,4] a, float[N,4,S] b) => (y) <float c = {0.5}, float d = {3}> { x = Mul(c, a) z = Div(b, d) y = MatMul(x, z) }"},
+        {"gemm", "N=2 S=5", "g (float[N,S,4] a, float[N,S,4] b) => (y) <float[1] c = {0.5}> { x = Div(a, c) t = Transpose<perm = [0,2,1]>(x) y = MatMul(b, t) }"},
+        {"gemm", "N=2 S=5", "g (float[N,S,4] a, float[4,4] w, float[4,6] v) => (y, z) <float c = {0.5}> { x = Mul(a, c) y = MatMul(x, w) z = MatMul(x, v) }"},
+        {NULL, "S=5", "g (float[S] a, float[S] b) => (y) <float[1,1] c = {0.5}, float[1] d = {2}> { u = Mul(a, d) y = MatMul(u, b) }"},
+        {NULL, "N=2 S=5", "g (float[N,S] a, float[S,N] b) => (y) <float c = {0.5}> { x = Div(c, a) y = MatMul(x, b) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 static void test_outputs(void **state)
 {
     static const test_case cases[] = {
@@ -315,6 +406,11 @@ static void test_outputs(void **state)
         {NULL, "N=2 S=3", "g (float[N,S] x) => (y, z) { y = Identity(x) a = Identity(y) z = Relu(a) }"},
         {NULL, "N=2 S=3", "g (float[N,S] x) => (y, z) { y = Shape(x) a = Relu(x) z = Size(a) }"},
         {NULL, "N=2 S=4", "g (float[N,S] x) => (a, b) <int64[2] s = {1,3}> { r = Relu(x) a, b = Split<axis = 1>(r, s) }"},
+        {NULL, "N=2 S=4", "g (float[N,S] x) => (a, b, c, d) <int64[2] s = {1,3}, float[2] k = {1,2}> { a, b = Split<axis = 1>(x, s) c = Transpose(x) d = Identity(k) }"},
+        {NULL, "N=2 S=4; N=0 S=3", "g (float[N,S] x) => (y, z) <int64[1] s = {-1}> { y = Reshape(x, s) z = Identity(x) }"},
+        {NULL, "N=2 S=4", "g (float[N,4] x, float[4,3] w) => (y) { a = MatMul(x, w) y = Transpose(a) }"},
+        {NULL, "N=2 S=4", "g (float[N,S] x, float[3,S] v, float[N,3] r) => (y) { a = Gemm<transB = 1, alpha = 0.5>(x, v) b = Add(a, r) y = Transpose(b) }"},
+        {NULL, "N=2 S=4", "g (float[N,4] x, float[4,3] w, float[N,3] r) => (y) { a = Gemm(x, w) b = Add(a, r) c = Relu(b) y = Transpose<perm = [1,0]>(c) }"},
         {NULL, "N=2 S=4", "g (float[N,S] x) => (a, s) { r = Relu(x) a = Neg(r) s = Identity(r) t = Exp(a) }"},
         {NULL, "N=2 H=3", "g (float[N,3,H,H] x, float[4,3,1,1] w) => (y, z) { a = Conv(x, w) y = Flatten(a) b = Relu(a) z = Identity(b) }"},
     };
@@ -358,8 +454,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),        cmocka_unit_test(test_conv_groups), cmocka_unit_test(test_conv_epilogues), cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_rows),        cmocka_unit_test(test_pool),           cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_movement),    cmocka_unit_test(test_elementwise), cmocka_unit_test(test_outputs),        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_parts),       cmocka_unit_test(test_rows),        cmocka_unit_test(test_pool),           cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_movement),    cmocka_unit_test(test_elementwise), cmocka_unit_test(test_outputs), cmocka_unit_test(test_conversions), cmocka_unit_test(test_scale),        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

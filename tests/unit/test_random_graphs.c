@@ -218,6 +218,61 @@ static int layer_norm(generator *g, int x)
     return make(g, v, false);
 }
 
+/* Groups of channels, each channel, or one element of each pixel; as one operator or as exporters spell it. */
+static int image_norm(generator *g, int x)
+{
+    value   v = g->values[x], groups = {.rank = 3, .dims = {v.dims[0], v.dims[1] % 2 == 0 ? 2 : 1}};
+    int64_t c = v.dims[1];
+    int     w = weight(g, "w", 1, c, 0, 0, 0), b = weight(g, "w", 1, c, 0, 0, 0), y = x;
+    groups.dims[2] = v.dims[1] / groups.dims[1] * v.dims[2] * v.dims[3];
+    switch (pick(g, 4)) {
+    case 0:
+        NODE(" v%d = InstanceNormalization(v%d, w%d, w%d)", g->n, x, w, b);
+        break;
+    case 1:
+        NODE(" v%d = GroupNormalization<num_groups = %d>(v%d, w%d, w%d)", g->n, c % 3 == 0 ? 3 : 1, x, w, b);
+        break;
+    case 2:
+        NODE(" v%d = Reshape(v%d, shape%d)", g->n, x, g->n);
+        y = make(g, groups, false);
+        w = weight(g, "w", 1, groups.dims[1], 0, 0, 0);
+        NODE(" v%d = InstanceNormalization(v%d, w%d, w%d)", g->n, y, w, w);
+        y = make(g, groups, false);
+        NODE(" v%d = Reshape(v%d, shape%d)", g->n, y, g->n);
+        break;
+    default:
+        NODE(" v%d = LpNormalization<axis = %d, p = %d>(v%d)", g->n, pick(g, 4), 1 + pick(g, 2), x);
+    }
+    return make(g, v, false);
+}
+
+/* Divided by its length, along any axis. */
+static int unit_length(generator *g, int x)
+{
+    value v = g->values[x], n = v;
+    int   axis = pick(g, v.rank), form = pick(g, 3), y;
+    n.dims[axis] = 1;
+    if (form == 0) {
+        NODE(" v%d = ReduceL2(v%d, axis%d)", g->n, x, axis);
+        y = make(g, n, false);
+    } else {
+        NODE(" v%d = ReduceSumSquare(v%d, axis%d)", g->n, x, axis);
+        y = make(g, n, false);
+        if (form == 1) {
+            NODE(" v%d = Add(v%d, eps)", g->n, y);
+            y = make(g, n, false);
+        }
+        NODE(" v%d = Sqrt(v%d)", g->n, y);
+        y = make(g, n, false);
+    }
+    if (form != 1) {
+        NODE(" v%d = %s(v%d, eps)", g->n, pick(g, 2) == 0 ? "Max" : "Add", y);
+        y = make(g, n, false);
+    }
+    NODE(" v%d = Div(v%d, v%d)", g->n, x, y);
+    return make(g, v, true);
+}
+
 static int softmax(generator *g, int x)
 {
     NODE(" v%d = Softmax<axis = %d>(v%d)", g->n, pick(g, 4) == 0 ? 0 : -1, x);
@@ -319,8 +374,8 @@ typedef int (*make_fn)(generator *g, int x);
 
 static int grow(generator *g, int x)
 {
-    static const make_fn any[]    = {unary, unary, binary, binary, binary, transpose, reshape, concat, slice, softmax},
-                         images[] = {conv, conv, conv, pool, gate}, rows[] = {product, product, layer_norm, split};
+    static const make_fn any[]    = {unary, unary, binary, binary, binary, transpose, reshape, concat, slice, softmax, unit_length},
+                         images[] = {conv, conv, conv, pool, gate, image_norm, image_norm}, rows[] = {product, product, layer_norm, split};
     const value         *v        = &g->values[x];
     int64_t              count    = 1;
     for (int i = 0; i < v->rank; i++)
@@ -328,10 +383,10 @@ static int grow(generator *g, int x)
     if (count > 20000)
         return slice(g, x);
     if (v->rank == 4 && v->dims[1] > 0 && v->dims[2] > 0 && v->dims[3] > 0 && pick(g, 2) == 0)
-        return images[pick(g, 5)](g, x);
+        return images[pick(g, 7)](g, x);
     if (v->rank >= 2 && v->dims[v->rank - 1] > 1 && pick(g, 2) == 0)
         return rows[pick(g, 4)](g, x);
-    return v->rank == 0 ? unary(g, x) : any[pick(g, 10)](g, x);
+    return v->rank == 0 ? unary(g, x) : any[pick(g, 11)](g, x);
 }
 
 static const char *generate(generator *g)

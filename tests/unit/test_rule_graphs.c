@@ -131,6 +131,11 @@ static int broadcast_leaf(generator *g, int x)
     return add_weight(g, "w", rank, dims);
 }
 
+static bool reduces(const opf_op *op)
+{
+    return op == &opf_op_ReduceMean || op == &opf_op_ReduceMax || op == &opf_op_ReduceSum || op == &opf_op_ReduceSumSquare || op == &opf_op_ReduceL2;
+}
+
 /* The axes of a reduction: those of the first one, unless spoilt. */
 static int axes_leaf(generator *g, int x)
 {
@@ -203,12 +208,39 @@ static int reshape_leaf(generator *g, int x)
     return v.rank == 4 ? add_ints(g, groups, 3) : add_ints(g, base->dims, base->rank);
 }
 
+/* The condition of the rule that the operand of this name must meet counts elements. */
+static bool is_counted(const generator *g, const opf_rule_expr *operand)
+{
+    for (uint32_t i = 0; operand->kind == OPF_RULE_NAME && i < g->rule->n_where; i++) {
+        const opf_rule_expr *condition = g->rule->where[i];
+        if (strncmp(condition->text, "counts", 6) == 0 && condition->args[0]->kind == OPF_RULE_NAME && condition->args[0]->name == operand->name)
+            return true;
+    }
+    return false;
+}
+
+/* What a sum is divided by, or multiplied with, to become a mean. */
+static int count_leaf(generator *g, bool inverse)
+{
+    value   v     = g->values[g->base];
+    int64_t count = 1;
+    for (int i = 0; i < v.rank; i++) {
+        bool reduced = g->n_axes == 0;
+        for (int k = 0; k < g->n_axes; k++)
+            reduced = reduced || g->axes[k] == i || g->axes[k] + v.rank == i;
+        count *= reduced ? v.dims[i] : 1;
+    }
+    return add_number(g, inverse ? 1 / (double)count : (double)count);
+}
+
 static int leaf(generator *g, const opf_rule_expr *e, uint32_t input, int x)
 {
     const opf_op *op = e->op;
     int64_t       c  = x < 0 ? 1 : g->values[x].rank > 1 ? g->values[x].dims[1] : 1;
     if (x < 0)
         return g->base;
+    if (is_counted(g, e->args[input]))
+        return count_leaf(g, op == &opf_op_Mul);
     if (op == &opf_op_Conv || op == &opf_op_ConvTranspose)
         return conv_leaf(g, op == &opf_op_ConvTranspose, x, input);
     if (op == &opf_op_MatMul || op == &opf_op_Gemm)
@@ -217,7 +249,7 @@ static int leaf(generator *g, const opf_rule_expr *e, uint32_t input, int x)
         return add_weight(g, input == 4 ? "p" : "w", 1, &c);
     if (op == &opf_op_InstanceNormalization)
         return add_numbers(g, (input == 1) != spoil(g), 1, &c, c);
-    if (op == &opf_op_ReduceMean || op == &opf_op_ReduceMax || op == &opf_op_ReduceSum)
+    if (reduces(op))
         return axes_leaf(g, x);
     if (op == &opf_op_Pad)
         return pad_leaf(g, x, input);
@@ -288,8 +320,7 @@ static void print_attrs(generator *g, const opf_rule_expr *e, int x)
         opf_text_add(&g->nodes, "%skernel_shape = [2, 3]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_BatchNormalization && pick(g, 2) == 0)
         opf_text_add(&g->nodes, "%sepsilon = 0.1", n++ == 0 ? "<" : ", ");
-    bool reduces = e->op == &opf_op_ReduceMean || e->op == &opf_op_ReduceMax || e->op == &opf_op_ReduceSum;
-    if (reduces && spoil(g))
+    if (reduces(e->op) && spoil(g))
         opf_text_add(&g->nodes, "%skeepdims = 0", n++ == 0 ? "<" : ", ");
     opf_text_add(&g->nodes, "%s", n == 0 ? "" : ">");
 }
@@ -331,7 +362,7 @@ static int generate_operator(generator *g, const opf_rule_expr *e)
         g->of_name[e->args[i]->name] = x;
         first                      = first < 0 ? x : first;
     }
-    if (n == 2 && args[0] >= 0 && args[1] >= 0 && ((e->op->traits & OPF_COMMUTATIVE) != 0 || spoil(g)) && (e->op->traits & OPF_ELEMENTWISE) != 0 && pick(g, 2) == 0) {
+    if (n == 2 && args[0] >= 0 && args[1] >= 0 && e->op != &opf_op_Clip && ((e->op->traits & OPF_COMMUTATIVE) != 0 || spoil(g)) && (e->op->traits & OPF_ELEMENTWISE) != 0 && pick(g, 2) == 0) {
         int swap = args[0];
         args[0]  = args[1];
         args[1]  = swap;

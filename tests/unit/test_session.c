@@ -671,6 +671,20 @@ static void test_verify(void **state)
     text_model_close(&m);
 }
 
+/* Where kernels are counted, sizes that depend on data are made up; a reshape keeps the elements of a constant too. */
+static void test_explain_sizes_from_data(void **state)
+{
+    (void)state;
+    text_model  m;
+    opf_report *report = NULL;
+    opf_error   error;
+    text_model_open(&m, "g (float[1,2,2,2] w, int64[4] s) => (y) { y = Reshape(w, s) }", NULL, 1);
+    if (opf_model_explain(m.model, &report, &error) != OPF_OK)
+        fail_msg("%s", error.message);
+    opf_report_destroy(&report);
+    text_model_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -690,6 +704,7 @@ int main(void)
         cmocka_unit_test(test_denormals),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_explain_sizes_from_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,73 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generic passes, on graphs in textual syntax: what goes in, and what must come out. */
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "ops/op.h"
-#include "simplify/simplify.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-typedef struct fixture {
-    opf_heap heap;
-    opf_arena arena;
-    opf_dims *dims;
-    opf_const_pool consts;
-    opf_limits limits;
-    opf_error error;
-    opf_graph *graph;
-} fixture;
-
-static void begin(fixture *f)
-{
-    memset(f, 0, sizeof *f);
-    opf_heap_init(&f->heap, NULL, 0);
-    opf_arena_init(&f->arena, &f->heap);
-    opf_limits_init(&f->limits);
-    f->dims = opf_dims_create(&f->arena);
-    f->consts = (opf_const_pool){.arena = &f->arena, .next_id = 1};
-}
-
-static void end(fixture *f)
-{
-    opf_arena_fini(&f->arena);
-    assert_int_equal(f->heap.used, 0);
-}
-
-static void simplify(fixture *f, const char *source)
-{
-    if (opf_text_parse(source, opf_find_operator, &f->arena, f->dims, &f->consts, &f->graph, NULL, NULL, &f->error) !=
-            OPF_OK ||
-        opf_simplify(f->graph, &f->limits, &f->heap, &f->error) != OPF_OK ||
-        opf_graph_verify(f->graph, &f->error) != OPF_OK)
-        fail_msg("%s\n%s", f->error.message, source);
-}
-
-/* The body of the simplified graph, nodes only. */
-static void check(const char *source, const char *expected)
-{
-    fixture f;
-    begin(&f);
-    simplify(&f, source);
-    opf_text text;
-    opf_text_init(&text, &f.arena);
-    for (opf_node_id id = 1; id < f.graph->n_nodes; id++)
-        if (opf_node_is_alive(opf_graph_node(f.graph, id))) {
-            opf_text_node(&text, f.graph, id);
-            opf_text_add(&text, "\n");
-        }
-    const char *found = text.data != NULL ? text.data : "";
-    if (strcmp(found, expected) != 0)
-        fail_msg("%s\ngives\n%s\ninstead of\n%s", source, found, expected);
-    end(&f);
-}
+#include "simplify_case.h"
 
 /* The value of this name became a constant of these numbers. */
 static void check_constant(const char *source, const char *name, const double *numbers, size_t n)
@@ -136,6 +69,43 @@ static void test_recipes(void **state)
     end(&f);
 }
 
+#define EIGHT "1,2,3,4,5,6,7,8"
+#define ROW   EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT "," EIGHT
+
+/* What moves and repeats large constants copies nothing. */
+static void test_moving_recipes(void **state)
+{
+    (void)state;
+    const struct {
+        const char *nodes;
+        opf_const_kind kind;
+    } cases[] = {
+        {"y = Expand(row, wide)", OPF_CONST_EXPAND},
+        {"y = Tile(big, twice)", OPF_CONST_RESHAPE},
+        {"y = Slice(big, one, far)", OPF_CONST_SLICE},
+        {"a, y = Split<axis = 0>(big)", OPF_CONST_SLICE},
+        {"y = Slice(big, last, first, zero, back)", OPF_CONST_BYTES}, /* computed: steps backwards have no recipe */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture f;
+        char source[1000];
+        (void)snprintf(source, sizeof source,
+                       "g (float[N,K] x) => (z) <int64[2] s = {128,128}, int64[2] wide = {128,64}, int64[2] twice = "
+                       "{1,2}, int64[1] one = {1}, int64[1] far = {2147483647}, int64[1] last = {-1}, int64[1] first = "
+                       "{-9223372036854775807}, int64[1] zero = {0}, int64[1] back = {-1}, float[1,64] row = {" ROW "}> "
+                       "{ t = ConstantOfShape<value = float[1] {1}>(s) e = EyeLike(t) big = Transpose(e) %s z = MatMul(x, "
+                       "y) }",
+                       cases[i].nodes);
+        begin(&f);
+        simplify(&f, source);
+        const opf_value_id z = opf_graph_find_value(f.graph, "z");
+        const opf_const *y = opf_graph_value(f.graph, opf_graph_node(f.graph, opf_graph_value(f.graph, z)->producer)->inputs[1])->constant;
+        if (y == NULL || y->kind != cases[i].kind)
+            fail_msg("%s: kind %d instead of %d", cases[i].nodes, y != NULL ? (int)y->kind : -1, (int)cases[i].kind);
+        end(&f);
+    }
+}
+
 static void test_no_ops(void **state)
 {
     (void)state;
@@ -201,7 +171,7 @@ static void test_interface(void **state)
     check("g (float[2] x) => (float[2] y) { [r] a = Relu(x) [i] y = Identity(a) }", "[r] y = Relu(x)\n");
     check("g (float[2] x) => (float[2] y) { [i] y = Identity(x) }", "[i] y = Identity(x)\n");
     check("g (float[2] x) => (float[2] y, float[2] z) { [r] y = Relu(x) [s] z = Relu(x) }",
-          "[r] y = Relu(x)\n[s] z = Relu(x)\n");
+          "[r] y = Relu(x)\n[s] z = Identity(y)\n");
     check("g (float[2] x) => (float[2] y, float[2] z) { [r] a = Relu(x) [i] y = Identity(a) [j] z = Identity(a) }",
           "[r] y = Relu(x)\n[j] z = Identity(y)\n");
 }
@@ -239,6 +209,24 @@ static void test_sinking(void **state)
           "[p] a = Transpose(x)\n[s] y = Add(a, r)\n");
     check("g (float[2,3] x) => (y, a) { [p] a = Transpose(x) [s] y = Relu(a) }",
           "[p] a = Transpose(x)\n[s] y = Relu(a)\n");
+}
+
+static void test_broadcasts(void **state)
+{
+    (void)state;
+    /* The reader broadcasts by itself, where another operand has the shape of its result. */
+    check("g (float[N,4] x, float[N,1] d) => (y) { s = Shape(x) e = Expand(d, s) [d] y = Div(x, e) }", "[d] y = Div(x, d)\n");
+    check("g (float[2,4] x, float[2,1] d) => (y) <int64[2] s = {2, 4}> { e = Expand(d, s) [b] c = Greater(e, x) [d] y = Where(c, x, e) }",
+          "[b] c = Greater(d, x)\n[d] y = Where(c, x, d)\n");
+    check("g (float[1,4] x, float[2,1] d) => (y) <int64[2] s = {2, 4}> { [e] e = Expand(d, s) [d] y = Div(x, e) }",
+          "e = Expand(d, s)\n[d] y = Div(x, e)\n");
+    /* Axes that are dropped and put back. */
+    check("g (float[N,3,4] x) => (y) <int64[2] a = {1, -1}, int64[2] b = {2, 1}>"
+          "{ [r] r = ReduceSum<keepdims = 0>(x, a) [u] u = Unsqueeze(r, b) [d] y = Relu(u) }",
+          "[r] u = ReduceSum<keepdims = 1>(x, a)\n[d] y = Relu(u)\n");
+    check("g (float[N,3,4] x) => (y) <int64[1] a = {1}, int64[1] b = {0}>"
+          "{ [r] r = ReduceSum<keepdims = 0>(x, a) [u] u = Unsqueeze(r, b) [d] y = Relu(u) }",
+          "r = ReduceSum<keepdims = 0>(x, a)\nu = Unsqueeze(r, b)\n[d] y = Relu(u)\n");
 }
 
 static void test_gathers(void **state)
@@ -318,8 +306,9 @@ static void test_dead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
         cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_broadcasts),
         cmocka_unit_test(test_targets), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,11 @@ static double clip(double x, double lo, double hi) /* NaN passes */
     return x > hi ? hi : x;
 }
 
+static float quantize(float x, float lo, float hi) /* never -0, which no level is */
+{
+    return x != x ? 0 : (float)clip(nearbyint((double)x), (double)lo, (double)hi) + 0.0f;
+}
+
 /* x, y: the elements; d: x in double. */
 #define P0 ((double)p[0])
 #define P1 ((double)p[1])
@@ -62,17 +67,15 @@ static double clip(double x, double lo, double hi) /* NaN passes */
     X(SOFTSIGN, d / (1 + fabs(d)))                                                                                     \
     X(THRESHOLDED_RELU, x > p[0] ? x : 0)                                                                              \
     X(SIN, sinf(x))                                                                                                    \
-    X(COS, cosf(x))
-
-#define EW_READS_B(name)                                                                                               \
-    ((OPF_EW_##name >= OPF_EW_ADD && OPF_EW_##name <= OPF_EW_POW) || OPF_EW_##name == OPF_EW_PRELU)
+    X(COS, cosf(x))                                                                                                    \
+    X(QUANTIZE, quantize(x / y, p[0], p[1]))
 
 #define EW_FN(name, expression)                                                                                        \
     static void ew_##name(float *dst, const float *a, const float *b, size_t n, const float *p)                        \
     {                                                                                                                  \
         (void)b, (void)p;                                                                                              \
         for (size_t i = 0; i < n; i++) {                                                                               \
-            const float x = a[i], y = EW_READS_B(name) ? b[i] : x;                                                     \
+            const float x = a[i], y = opf_ew_reads_b(OPF_EW_##name) ? b[i] : x;                                        \
             const double d = (double)x;                                                                                \
             (void)y, (void)d;                                                                                          \
             dst[i] = (float)(expression);                                                                              \

@@ -206,5 +206,6 @@ void opf_kern_init_ref(opf_kern *kern)
         .copy_2d     = copy_2d,
     };
     opf_ew_init_ref(kern);
+    opf_norm_init_ref(kern);
     opf_winograd_init_ref(kern);
 }

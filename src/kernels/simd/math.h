@@ -112,7 +112,8 @@ V_INLINE v_f v_erf_rational(v_f x)
     return v_max(v_set(-1.0f), v_min(v_set(1.0f), y));
 }
 
-/* Near 1 the roundings of a quotient add up to more than 6 ulp: there 1 - erfc(z), erfc a polynomial of z - 3.4. */
+/* Near 1 the roundings of a quotient add up to more than 6 ulp: there 1 - erfc(z), erfc a polynomial of z - 3.4. Exactly 1
+   from 3.92 on, where erfc is less than half a unit of the last place: 1 + erf(x) is 0 then, and not a small number. */
 V_INLINE v_f v_erf(v_f x)
 {
     v_f z = v_min(v_set(3.925f), v_abs(x));
@@ -123,6 +124,7 @@ V_INLINE v_f v_erf(v_f x)
     c     = v_fma(c, d, v_set(3.39088947e-05f));
     c     = v_fma(c, d, v_set(-1.0471399e-05f));
     c     = v_fma(c, d, v_set(1.55383157e-06f));
+    c     = v_select(v_lt(z, v_set(3.92f)), c, v_set(0.0f));
     v_f y = v_sign_of(v_min(v_set(1.0f), v_sub(v_set(1.0f), c)), x);
     return v_select(v_lt(v_set(3.0f), z), y, v_erf_rational(x));
 }

@@ -18,6 +18,7 @@
 void OPF_K(gemm_init)(opf_kern *kern); /* the product, its tile sizes and packing */
 void OPF_K(ew_init)(opf_kern *kern);
 void OPF_K(row_init)(opf_kern *kern);    /* normalisations, softmax, reductions */
+void OPF_K(norm_init)(opf_kern *kern);   /* normalisations whose statistics belong to columns */
 void OPF_K(window_init)(opf_kern *kern); /* pooling */
 void OPF_K(depthwise_init)(opf_kern *kern);
 void OPF_K(winograd_init)(opf_kern *kern); /* for panels of 2 vectors, as gemm_init takes them */

@@ -2,6 +2,12 @@
 /* Elementwise slots: one line each. What has no line here (POW, SIN, COS) keeps its scalar entry. */
 #include "kernels/simd/math.h"
 
+/* Adding zero makes -0 a level, which is +0. */
+V_INLINE v_f quantize(v_f x, v_f lo, v_f hi)
+{
+    return v_select(v_is_nan(x), v_zero(), v_add(v_min(hi, v_max(lo, v_round(x))), v_zero()));
+}
+
 #define EW_MAP(X)                                                                                                      \
     X(COPY, x)                                                                                                         \
     X(ADD, v_add(x, y))                                                                                                \
@@ -40,26 +46,22 @@
     X(SELU, v_mul(v_set(p[1]), v_select(v_lt(x, v_zero()), v_mul(v_set(p[0]), v_expm1_neg(x)), x)))                    \
     X(CELU, v_select(v_lt(x, v_zero()), v_mul(v_set(p[0]), v_expm1_neg(v_div(x, v_set(p[0])))), x))                    \
     X(SOFTSIGN, v_div(x, v_add(v_set(1.0f), v_abs(x))))                                                                \
-    X(THRESHOLDED_RELU, v_select(v_lt(v_set(p[0]), x), x, v_zero()))
+    X(THRESHOLDED_RELU, v_select(v_lt(v_set(p[0]), x), x, v_zero()))                                                   \
+    X(QUANTIZE, quantize(v_div(x, y), v_set(p[0]), v_set(p[1])))
 
 /* y is read only by the operators that take b: the compiler drops the load of the others. */
-#define EW_READS_B(name)                                                                                               \
-    (OPF_EW_##name == OPF_EW_ADD || OPF_EW_##name == OPF_EW_SUB || OPF_EW_##name == OPF_EW_MUL ||                      \
-     OPF_EW_##name == OPF_EW_DIV || OPF_EW_##name == OPF_EW_MIN || OPF_EW_##name == OPF_EW_MAX ||                      \
-     OPF_EW_##name == OPF_EW_PRELU)
-
 #define EW_FN(name, expression)                                                                                        \
     static void ew_##name(float *dst, const float *a, const float *b, size_t n, const float *p)                        \
     {                                                                                                                  \
         (void)b, (void)p;                                                                                              \
         size_t i = 0;                                                                                                  \
         for (; n - i >= V_N; i += V_N) {                                                                               \
-            const v_f x = v_load(a + i), y = EW_READS_B(name) ? v_load(b + i) : x;                                     \
+            const v_f x = v_load(a + i), y = opf_ew_reads_b(OPF_EW_##name) ? v_load(b + i) : x;                        \
             (void)y;                                                                                                   \
             v_store(dst + i, expression);                                                                              \
         }                                                                                                              \
         if (i < n) {                                                                                                   \
-            const v_f x = v_load_n(a + i, n - i), y = EW_READS_B(name) ? v_load_n(b + i, n - i) : x;                   \
+            const v_f x = v_load_n(a + i, n - i), y = opf_ew_reads_b(OPF_EW_##name) ? v_load_n(b + i, n - i) : x;      \
             (void)y;                                                                                                   \
             v_store_n(dst + i, expression, n - i);                                                                     \
         }                                                                                                              \

@@ -6,6 +6,7 @@ void OPF_K(kern_init_vec)(opf_kern *kern)
     OPF_K(gemm_init)(kern);
     OPF_K(ew_init)(kern);
     OPF_K(row_init)(kern);
+    OPF_K(norm_init)(kern);
     OPF_K(window_init)(kern);
     OPF_K(depthwise_init)(kern);
     OPF_K(winograd_init)(kern);

@@ -4,34 +4,46 @@
 
 #include <stdbool.h>
 
-V_INLINE v_f term(v_f x, v_f mean, bool squares)
+typedef enum term_kind { PLAIN, ABSOLUTE, SQUARES } term_kind;
+
+V_INLINE v_f term(v_f x, v_f mean, term_kind kind)
 {
     const v_f d = v_sub(x, mean);
-    return squares ? v_mul(d, d) : x;
+    return kind == SQUARES ? v_mul(d, d) : kind == ABSOLUTE ? v_abs(x) : x;
 }
 
-/* The sum of x, or of (x - mean)^2; squares is a constant in every caller. */
-V_INLINE float row_sum(const float *x, size_t n, float mean_value, bool squares)
+/* The sum of x, of |x|, or of (x - mean)^2; kind is a constant in every caller. */
+V_INLINE float row_sum(const float *x, size_t n, float mean_value, term_kind kind)
 {
     const v_f mean = v_set(mean_value);
     v_f       s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0;
     size_t    i = 0;
     for (; n - i >= 4 * V_N; i += 4 * V_N) {
-        s0 = v_add(s0, term(v_load(x + i), mean, squares));
-        s1 = v_add(s1, term(v_load(x + i + V_N), mean, squares));
-        s2 = v_add(s2, term(v_load(x + i + 2 * V_N), mean, squares));
-        s3 = v_add(s3, term(v_load(x + i + 3 * V_N), mean, squares));
+        s0 = v_add(s0, term(v_load(x + i), mean, kind));
+        s1 = v_add(s1, term(v_load(x + i + V_N), mean, kind));
+        s2 = v_add(s2, term(v_load(x + i + 2 * V_N), mean, kind));
+        s3 = v_add(s3, term(v_load(x + i + 3 * V_N), mean, kind));
     }
     for (; n - i >= V_N; i += V_N)
-        s0 = v_add(s0, term(v_load(x + i), mean, squares));
+        s0 = v_add(s0, term(v_load(x + i), mean, kind));
     if (i < n)
-        s1 = v_add(s1, term(v_load_n_or(x + i, n - i, squares ? mean : v_zero()), mean, squares));
+        s1 = v_add(s1, term(v_load_n_or(x + i, n - i, kind == SQUARES ? mean : v_zero()), mean, kind));
     return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
 }
 
 static float reduce_sum(const float *x, size_t n)
 {
-    return row_sum(x, n, 0.0f, false);
+    return row_sum(x, n, 0.0f, PLAIN);
+}
+
+static float abs_sum(const float *x, size_t n)
+{
+    return row_sum(x, n, 0.0f, ABSOLUTE);
+}
+
+static float square_sum(const float *x, size_t n, float mean)
+{
+    return row_sum(x, n, mean, SQUARES);
 }
 
 static float reduce_max(const float *x, size_t n)
@@ -84,8 +96,8 @@ V_INLINE void normalise(const float *x, const float *gamma, const float *beta, f
 static void layer_norm(const float *x, const float *gamma, const float *beta, float *y, size_t n, float eps, float *mean_out,
                        float *inv_std_out)
 {
-    const float mean     = row_sum(x, n, 0.0f, false) / (float)n;
-    const float variance = row_sum(x, n, mean, true) / (float)n;
+    const float mean     = reduce_sum(x, n) / (float)n;
+    const float variance = square_sum(x, n, mean) / (float)n;
     const float inv_std  = 1.0f / sqrtf(variance + eps);
     if (gamma && beta)
         normalise(x, gamma, beta, y, n, mean, inv_std, true, true);
@@ -103,7 +115,7 @@ static void layer_norm(const float *x, const float *gamma, const float *beta, fl
 
 static void rms_norm(const float *x, const float *gamma, float *y, size_t n, float eps)
 {
-    const float scale = 1.0f / sqrtf(row_sum(x, n, 0.0f, true) / (float)n + eps);
+    const float scale = 1.0f / sqrtf(square_sum(x, n, 0.0f) / (float)n + eps);
     if (gamma)
         normalise(x, gamma, NULL, y, n, 0.0f, scale, true, false);
     else
@@ -173,5 +185,7 @@ void OPF_K(row_init)(opf_kern *kern)
     kern->softmax     = softmax;
     kern->log_softmax = log_softmax;
     kern->reduce_sum  = reduce_sum;
+    kern->abs_sum     = abs_sum;
+    kern->square_sum  = square_sum;
     kern->reduce_max  = reduce_max;
 }

@@ -5,6 +5,9 @@
  */
 #include "onnx/contrib/attention.h"
 
+#include <float.h>
+#include <math.h>
+
 typedef struct attention {
     int64_t heads;
     opf_value_id q, k, v;              /* [batch, length, heads * size]; k and v may be [batch, heads, length, size] */
@@ -47,6 +50,13 @@ static opf_value_id add_bias(opf_contrib *c, opf_value_id x, opf_value_id bias)
     return bias != 0 ? OPF_APPLY(c, Add, x, bias) : x;
 }
 
+opf_value_id opf_contrib_finite_scores(opf_contrib *c, opf_value_id scores)
+{
+    const opf_type type = opf_contrib_type(c, scores, "a score");
+    const double least = type == OPF_FLOAT16 ? -65504.0 : type == OPF_BFLOAT16 ? -0x1.fep127 : (double)-FLT_MAX;
+    return OPF_APPLY(c, Max, scores, opf_contrib_number(c, type, type == OPF_DOUBLE ? -DBL_MAX : least));
+}
+
 /* ---- padding ---- */
 
 /* Numbers of lines as int64[1]. */
@@ -58,7 +68,8 @@ static opf_value_id length_of(opf_contrib *c, const attention *a)
     return a->past_key != 0 ? OPF_APPLY(c, Add, opf_contrib_size(c, a->past_key, 2), own) : own;
 }
 
-/* A mask of rank 1 has the ends of sequences, or all ends and then all starts. */
+/* A mask of rank 1 has the ends of sequences; all ends and then all starts; or the lengths, and then where the queries
+   and the keys of each sequence would begin if they were packed: [3 * batch + 2]. */
 static opf_value_id between(opf_contrib *c, const attention *a)
 {
     const opf_info *q = opf_contrib_info(c, a->q);
@@ -70,19 +81,21 @@ static opf_value_id between(opf_contrib *c, const attention *a)
     if (opf_contrib_failed(c))
         return 0;
     const opf_dim n = opf_contrib_info(c, a->padding)->dims[0];
-    if (opf_dim_is_number(n) && opf_dim_is_number(batch) && n.n != batch.n && !opf_dim_equal(n, both))
+    const opf_dim packed = opf_dim_add(c->graph->dims, opf_dim_add(c->graph->dims, both, batch), opf_dim_number(2));
+    if (opf_dim_is_number(n) && opf_dim_is_number(batch) && n.n != batch.n && n.n != both.n && n.n != packed.n)
         opf_contrib_fail(c, OPF_UNSUPPORTED, "a mask of %lld numbers for batch %lld is not supported", (long long)n.n,
                          (long long)batch.n);
-    if (opf_dim_equal(n, batch))
-        return OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, a->padding, column));
-    /* Zeros behind the mask are the starts where it has none. */
     const opf_value_id size = opf_contrib_size(c, a->q, 0), first = opf_contrib_ints(c, OPF_INTS(0));
-    const opf_value_id zeros =
-        OPF_APPLY(c, Expand, opf_contrib_integer(c, opf_contrib_type(c, a->padding, "the mask"), 0), size);
+    const opf_value_id ends = opf_dim_equal(n, batch) ? a->padding : OPF_APPLY(c, Slice, a->padding, first, size);
+    if (opf_dim_equal(n, batch) || opf_dim_equal(n, packed))
+        return OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, ends, column));
+    /* Where the length says that there are no starts, they are 0: zeros behind the mask let it be cut in any case. */
+    const opf_value_id zero = opf_contrib_integer(c, opf_contrib_type(c, a->padding, "the mask"), 0);
+    const opf_value_id zeros = OPF_APPLY(c, Expand, zero, size), twice = OPF_APPLY(c, Add, size, size);
     const opf_value_id all =
         opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(a->padding, zeros), OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
-    const opf_value_id ends = OPF_APPLY(c, Slice, all, first, size);
-    const opf_value_id starts = OPF_APPLY(c, Slice, all, size, OPF_APPLY(c, Add, size, size));
+    const opf_value_id has_starts = OPF_APPLY(c, Equal, opf_contrib_size(c, a->padding, 0), twice);
+    const opf_value_id starts = OPF_APPLY(c, Where, has_starts, OPF_APPLY(c, Slice, all, size, twice), zero);
     const opf_value_id before = OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, ends, column));
     return OPF_APPLY(c, And, before, OPF_APPLY(c, GreaterOrEqual, place, OPF_APPLY(c, Unsqueeze, starts, column)));
 }
@@ -177,6 +190,8 @@ static void attend(opf_contrib *c, attention *a)
                                    four ? none : opf_contrib_int_attr("kv_num_heads", a->heads),
                                    a->is_causal ? opf_contrib_int_attr("is_causal", 1) : none,
                                    scale != 0 ? opf_contrib_float_attr("scale", scale) : none,
+                                   /* A plain softmax: a row that the bias hides altogether is no row of zeros. */
+                                   opf_contrib_float_attr("masked_score", -INFINITY),
                                    a->wants_scores ? opf_contrib_int_attr("qk_matmul_output_mode", 2) : none),
                          a->wants_scores    ? 4
                          : a->wants_present ? 3
@@ -191,6 +206,16 @@ static void attend(opf_contrib *c, attention *a)
         a->present_key = opf_contrib_write_lines(c, buffers[0], a->k, start);
         a->present_value = opf_contrib_write_lines(c, buffers[1], a->v, start);
     }
+}
+
+/* Without a past there is no buffer, whatever the length. */
+static void read_length(opf_contrib *c, attention *a, opf_value_id past, uint32_t length, uint32_t beams)
+{
+    if (past == 0 || opf_contrib_in(c, length) == 0)
+        return;
+    const opf_value_id one = opf_contrib_ints(c, OPF_INTS(1));
+    a->past_length = opf_contrib_cast(c, OPF_APPLY(c, Reshape, opf_contrib_in(c, length), one), OPF_INT64);
+    a->beams = opf_contrib_in(c, beams);
 }
 
 /* ---- one input for queries, keys and values ---- */
@@ -210,7 +235,8 @@ static void attend_packed(opf_contrib *c, attention *a, opf_value_id past)
     a->is_causal = opf_contrib_int(c, "unidirectional", 0) != 0;
     a->wants_present = opf_contrib_wants(c, 1);
     opf_contrib_demand_int(c, "do_rotary", 0);
-    opf_contrib_demand_int(c, "past_present_share_buffer", 0);
+    if (a->past_length == 0)
+        opf_contrib_demand_int(c, "past_present_share_buffer", 0);
     attend(c, a);
     if (a->wants_present) {
         const opf_value_id key = OPF_APPLY(c, Unsqueeze, a->present_key, first),
@@ -242,11 +268,21 @@ void opf_decompose_Attention(opf_contrib *c)
     enum { INPUT, WEIGHTS, BIAS, MASK, PAST, EXTRA, PAST_LENGTH };
     attention a = {.padding = opf_contrib_in(c, MASK), .bias = opf_contrib_in(c, EXTRA)};
     const opf_attr sizes = opf_contrib_attr(c, "qkv_hidden_sizes");
-    if (opf_contrib_in(c, PAST_LENGTH) != 0)
-        opf_contrib_fail(c, OPF_UNSUPPORTED, "past_sequence_length is not supported");
+    read_length(c, &a, opf_contrib_in(c, PAST), PAST_LENGTH, UINT32_MAX);
     const opf_value_id x = add_bias(c, OPF_APPLY(c, MatMul, opf_contrib_in(c, INPUT), opf_contrib_in(c, WEIGHTS)),
                                     opf_contrib_in(c, BIAS));
     split_three(c, x, sizes.type == OPF_ATTR_NONE ? NULL : &sizes, (opf_value_id *[3]){&a.q, &a.k, &a.v});
+    attend_packed(c, &a, opf_contrib_in(c, PAST));
+}
+
+/* The projection is that of Attention, the past always a buffer. */
+void opf_decompose_DecoderMaskedSelfAttention(opf_contrib *c)
+{
+    enum { INPUT, WEIGHTS, BIAS, MASK, PAST, EXTRA, PAST_LENGTH, BEAM_WIDTH, BEAMS };
+    attention a = {.padding = opf_contrib_in(c, MASK), .bias = opf_contrib_in(c, EXTRA)};
+    read_length(c, &a, opf_contrib_in(c, PAST), PAST_LENGTH, BEAMS);
+    const opf_value_id product = OPF_APPLY(c, MatMul, opf_contrib_in(c, INPUT), opf_contrib_in(c, WEIGHTS));
+    split_three(c, add_bias(c, product, opf_contrib_in(c, BIAS)), NULL, (opf_value_id *[3]){&a.q, &a.k, &a.v});
     attend_packed(c, &a, opf_contrib_in(c, PAST));
 }
 
@@ -303,16 +339,11 @@ static void add_biases(opf_contrib *c, attention *a, opf_value_id bias)
             *parts[i] = OPF_APPLY(c, Add, *parts[i], OPF_APPLY(c, Slice, bias, limits[i], limits[i + 1]));
 }
 
-/* Without a past there is no buffer, whatever the length. */
 static void read_past(opf_contrib *c, attention *a, uint32_t key, uint32_t length, uint32_t beams)
 {
     a->past_key = opf_contrib_in(c, key);
     a->past_value = opf_contrib_in(c, key + 1);
-    if (a->past_key == 0 || opf_contrib_in(c, length) == 0)
-        return;
-    const opf_value_id one = opf_contrib_ints(c, OPF_INTS(1));
-    a->past_length = opf_contrib_cast(c, OPF_APPLY(c, Reshape, opf_contrib_in(c, length), one), OPF_INT64);
-    a->beams = opf_contrib_in(c, beams);
+    read_length(c, a, a->past_key, length, beams);
 }
 
 static void finish(opf_contrib *c, attention *a)
@@ -326,7 +357,7 @@ static void finish(opf_contrib *c, attention *a)
         opf_contrib_bind(c, 2, a->present_value);
     }
     if (a->wants_scores)
-        opf_contrib_bind(c, 3, a->scores);
+        opf_contrib_bind(c, 3, opf_contrib_finite_scores(c, a->scores));
     opf_contrib_bind(c, 0, a->y);
 }
 

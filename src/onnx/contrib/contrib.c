@@ -19,6 +19,12 @@ static const opf_contrib_op table[] = {
 #undef OPF_CONTRIB_SAME
 };
 
+const opf_contrib_op *opf_all_contrib(uint32_t *n)
+{
+    *n = OPF_COUNT(table);
+    return table;
+}
+
 const opf_contrib_op *opf_contrib_find(const char *domain, const char *op_type, int64_t version)
 {
     for (uint32_t i = 0; i < OPF_COUNT(table); i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that are not ONNX's own but that ONNX Runtime's optimizer writes into the models it saves. While a model is
- * lifted each is taken apart into standard operators of the newest opset, so that simplify and fuse see one spelling of
- * everything and put it together again their own way. The names of outputs and the origin survive.
+ * Operators that are made of others: those that ONNX Runtime's optimizer writes into the models it saves, and some that
+ * exporters and ONNX's preview domain have. While a model is lifted each is taken apart into standard operators of the
+ * newest opset, so that simplify and fuse see one spelling of everything and put it together again their own way. The
+ * names of outputs and the origin survive.
  */
 #ifndef OPF_ONNX_CONTRIB_H
 #define OPF_ONNX_CONTRIB_H
@@ -32,6 +33,7 @@ typedef struct opf_contrib_op {
     void (*decompose)(opf_contrib *c); /* NULL: it is what the standard operator of its name is */
 } opf_contrib_op;
 
+const opf_contrib_op *opf_all_contrib(uint32_t *n); /* by name */
 const opf_contrib_op *opf_contrib_find(const char *domain, const char *op_type, int64_t version);
 /* Replaces the node. OPF_UNSUPPORTED says which form of the operator is not supported. */
 opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node_id node, opf_error *error);
@@ -102,6 +104,8 @@ opf_value_id opf_contrib_channels_last(opf_contrib *c, opf_value_id x, bool chan
 opf_value_id opf_contrib_cast(opf_contrib *c, opf_value_id x, opf_type type);
 opf_value_id opf_contrib_size(opf_contrib *c, opf_value_id x, int64_t axis); /* int64[1] */
 opf_value_id opf_contrib_range(opf_contrib *c, opf_value_id size);           /* 0, 1, … size - 1 of an int64[1] */
+/* flattens: over all axes from `axis` on, as before opset 13; else along `axis`. */
+opf_value_id opf_contrib_softmax(opf_contrib *c, opf_value_id x, int64_t axis, bool flattens);
 /* One of the activations that fused operators name, "" for none. params NULL: they are attributes activation_alpha, …
  */
 opf_value_id opf_contrib_activate(opf_contrib *c, opf_value_id x, const char *name, uint32_t n_params,

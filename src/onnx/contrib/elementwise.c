@@ -51,21 +51,7 @@ void opf_decompose_BiasAdd(opf_contrib *c)
 void opf_decompose_BiasSoftmax(opf_contrib *c)
 {
     const opf_value_id x = plus(c, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    const int32_t rank = opf_contrib_rank(c, opf_contrib_in(c, 0), "data");
-    const int64_t axis = opf_contrib_int(c, "axis", 1);
-    const opf_attr last = opf_contrib_int_attr("axis", -1);
-    if (axis == -1 || axis == rank - 1) {
-        opf_contrib_bind(c, 0, opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(x), OPF_ATTRS(last)));
-        return;
-    }
-    const opf_value_id flat =
-        opf_contrib_add(c, &opf_op_Flatten, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_int_attr("axis", axis)));
-    const opf_value_id rows = opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(flat), OPF_ATTRS(last));
-    const opf_value_id shape = OPF_APPLY(c, Shape, x);
-    /* With allowzero an empty input keeps its shape too. */
-    opf_contrib_bind(
-        c, 0,
-        opf_contrib_add(c, &opf_op_Reshape, OPF_INPUTS(rows, shape), OPF_ATTRS(opf_contrib_int_attr("allowzero", 1))));
+    opf_contrib_bind(c, 0, opf_contrib_softmax(c, x, opf_contrib_int(c, "axis", 1), true));
 }
 
 /* ---- normalizations ---- */
@@ -93,13 +79,34 @@ void opf_decompose_LayerNormalization(opf_contrib *c)
         opf_contrib_bind(c, o, out[o]);
 }
 
+/* 1/sqrt(mean(x²) + epsilon) over the axes from `axis` on, in float. */
+static opf_value_id inverse_of_size(opf_contrib *c, opf_value_id x)
+{
+    const int32_t rank = opf_contrib_rank(c, x, "X");
+    int64_t axis = opf_contrib_int(c, "axis", -1), axes[OPF_MAX_RANK];
+    axis += axis < 0 ? rank : 0;
+    if (!opf_contrib_failed(c) && (axis < 0 || axis >= rank))
+        opf_contrib_fail(c, OPF_INVALID_MODEL, "axis does not fit rank %d", (int)rank);
+    if (opf_contrib_failed(c))
+        return 0;
+    for (int64_t i = axis; i < rank; i++)
+        axes[i - axis] = i;
+    const opf_value_id wide = opf_contrib_cast(c, x, OPF_FLOAT);
+    const opf_value_id mean =
+        OPF_APPLY(c, ReduceMean, OPF_APPLY(c, Mul, wide, wide), opf_contrib_ints(c, (uint32_t)(rank - axis), axes));
+    const opf_value_id epsilon = opf_contrib_number(c, OPF_FLOAT, (double)opf_contrib_float(c, "epsilon", 1e-5f));
+    return OPF_APPLY(c, Reciprocal, OPF_APPLY(c, Sqrt, OPF_APPLY(c, Add, mean, epsilon)));
+}
+
 void opf_decompose_SimplifiedLayerNormalization(opf_contrib *c)
 {
-    opf_contrib_bind(c, 0,
-                     opf_contrib_add(c, &opf_op_RMSNormalization,
-                                     OPF_INPUTS(opf_contrib_in(c, 0), opf_contrib_in(c, 1)),
-                                     OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"),
-                                               opf_contrib_attr(c, "stash_type"))));
+    const opf_value_id x = opf_contrib_in(c, 0);
+    const opf_value_id y = opf_contrib_add(
+        c, &opf_op_RMSNormalization, OPF_INPUTS(x, opf_contrib_in(c, 1)),
+        OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"), opf_contrib_attr(c, "stash_type")));
+    if (opf_contrib_wants(c, 1))
+        opf_contrib_bind(c, 1, inverse_of_size(c, x));
+    opf_contrib_bind(c, 0, y);
 }
 
 enum { SUM_OUTPUT = 3 };

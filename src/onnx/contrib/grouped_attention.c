@@ -28,15 +28,13 @@ static opf_value_id positions_of(opf_contrib *c, opf_value_id x, int32_t rank, o
     return OPF_APPLY(c, Expand, OPF_APPLY(c, Add, opf_contrib_range(c, length), positions), shape);
 }
 
+/* ONNX Runtime does without scale and is_packed_batching too. */
 void opf_decompose_RotaryEmbedding(opf_contrib *c)
 {
     const opf_value_id x = opf_contrib_in(c, 0), cos_cache = opf_contrib_in(c, 2);
     const int32_t rank = opf_contrib_rank(c, x, "input");
     const int64_t rotated = opf_contrib_int(c, "rotary_embedding_dim", 0);
     int64_t heads = opf_contrib_int(c, "num_heads", 0);
-    opf_contrib_demand_int(c, "is_packed_batching", 0);
-    if (opf_contrib_float(c, "scale", 1) != 1)
-        opf_contrib_fail(c, OPF_UNSUPPORTED, "scale = %g is not supported", (double)opf_contrib_float(c, "scale", 1));
     if (rank == 3 && heads == 0) {
         const int64_t half = opf_contrib_dim(c, cos_cache, 1, "cos_cache");
         heads = half > 0 && rotated == 0 ? opf_contrib_dim(c, x, 2, "input") / half / 2 : 0;
@@ -51,7 +49,7 @@ void opf_decompose_RotaryEmbedding(opf_contrib *c)
 
 /* ---- grouped queries ---- */
 
-enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COS, SIN, POSITIONS, BIAS };
+enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COS, SIN, POSITIONS, BIAS, SINK };
 
 typedef struct grouped {
     int64_t q_heads, kv_heads;
@@ -155,8 +153,7 @@ static void check_attrs(opf_contrib *c)
     static const struct {
         const char *name;
         int64_t value;
-    } plain[] = {
-        {"smooth_softmax", 0}, {"qk_output", 0}, {"kv_cache_bit_width", 0}, {"sliding_window_cache", 0}, {"causal", 1}};
+    } plain[] = {{"kv_cache_bit_width", 0}, {"sliding_window_cache", 0}, {"causal", 1}};
     static const char *const cache_types[] = {"k_quant_type", "v_quant_type"};
     for (uint32_t i = 0; i < OPF_COUNT(plain); i++)
         opf_contrib_demand_int(c, plain[i].name, plain[i].value);
@@ -165,6 +162,34 @@ static void check_attrs(opf_contrib *c)
             opf_contrib_fail(c, OPF_UNSUPPORTED, "%s is not supported", cache_types[i]);
     if ((opf_contrib_in(c, PAST_KEY) != 0) != (opf_contrib_in(c, PAST_VALUE) != 0))
         opf_contrib_fail(c, OPF_INVALID_MODEL, "past_key and past_value must be given together");
+}
+
+/* A sink is one more key, whose score is given and whose value is 0: what it takes of the softmax, all others lose.
+   Without a sink smooth_softmax has one of score 0. */
+static opf_value_id share_of_keys(opf_contrib *c, opf_value_id scores)
+{
+    const opf_value_id sink = opf_contrib_in(c, SINK);
+    const opf_value_id sum =
+        opf_contrib_add(c, &opf_op_ReduceLogSumExp, OPF_INPUTS(scores, opf_contrib_ints(c, OPF_INTS(-1))),
+                        OPF_ATTRS(opf_contrib_int_attr("keepdims", 1)));
+    if (sink == 0)
+        return OPF_APPLY(c, Sigmoid, sum);
+    const opf_value_id column = OPF_APPLY(c, Unsqueeze, sink, opf_contrib_ints(c, OPF_INTS(1, 2)));
+    return OPF_APPLY(c, Sigmoid, OPF_APPLY(c, Sub, sum, column));
+}
+
+/* Scores before the softmax (1), 0 where they do not count, or behind it (2). */
+static void show_scores(opf_contrib *c, opf_value_id scores, opf_value_id share, int64_t which)
+{
+    if (which == 1) {
+        const opf_value_id hidden = opf_contrib_add(c, &opf_op_IsInf, OPF_INPUTS(scores),
+                                                    OPF_ATTRS(opf_contrib_int_attr("detect_positive", 0)));
+        const opf_value_id zero = opf_contrib_number(c, opf_contrib_type(c, scores, "a score"), 0);
+        opf_contrib_bind(c, 3, OPF_APPLY(c, Where, hidden, zero, scores));
+        return;
+    }
+    const opf_value_id p = opf_contrib_softmax(c, scores, -1, false);
+    opf_contrib_bind(c, 3, share != 0 ? OPF_APPLY(c, Mul, p, share) : p);
 }
 
 void opf_decompose_GroupQueryAttention(opf_contrib *c)
@@ -182,12 +207,20 @@ void opf_decompose_GroupQueryAttention(opf_contrib *c)
     const opf_value_id k = join_past(c, &g, PAST_KEY, g.k), v = join_past(c, &g, PAST_VALUE, g.v);
     /* Without a past no line is beyond the end, and the padding of short sequences is after all that they see. */
     const opf_value_id count = has_past ? OPF_APPLY(c, Add, g.start, g.length) : 0;
-    const opf_value_id y = opf_contrib_add(
-        c, &opf_op_Attention, OPF_INPUTS(g.q, k, v, opf_contrib_in(c, BIAS), 0, 0, count),
-        OPF_ATTRS(opf_contrib_int_attr("is_causal", 1), scale != 0 ? opf_contrib_float_attr("scale", scale) : none,
-                  softcap != 0 ? opf_contrib_float_attr("softcap", softcap) : none,
-                  window > 0 ? opf_contrib_int_attr("left_window_size", window - 1) : none));
-    const opf_value_id joined = opf_contrib_join_heads(c, y);
+    const bool smooth = opf_contrib_int(c, "smooth_softmax", 0) > 0 || opf_contrib_in(c, SINK) != 0;
+    const int64_t shown = opf_contrib_wants(c, 3) ? opf_contrib_int(c, "qk_output", 0) : 0;
+    opf_value_id out[4];
+    opf_contrib_add_many(c, &opf_op_Attention, OPF_INPUTS(g.q, k, v, opf_contrib_in(c, BIAS), 0, 0, count),
+                         OPF_ATTRS(opf_contrib_int_attr("is_causal", 1),
+                                   scale != 0 ? opf_contrib_float_attr("scale", scale) : none,
+                                   softcap != 0 ? opf_contrib_float_attr("softcap", softcap) : none,
+                                   window > 0 ? opf_contrib_int_attr("left_window_size", window - 1) : none,
+                                   smooth || shown != 0 ? opf_contrib_int_attr("qk_matmul_output_mode", 2) : none),
+                         smooth || shown != 0 ? 4 : 1, out);
+    const opf_value_id share = smooth ? share_of_keys(c, out[3]) : 0;
+    const opf_value_id joined = opf_contrib_join_heads(c, smooth ? OPF_APPLY(c, Mul, out[0], share) : out[0]);
+    if (shown != 0)
+        show_scores(c, out[3], share, shown);
     bind_present(c, &g, 1, PAST_KEY, k);
     bind_present(c, &g, 2, PAST_VALUE, v);
     opf_contrib_bind(c, 0, joined);

@@ -52,6 +52,31 @@ void opf_decompose_NhwcMaxPool(opf_contrib *c)
     opf_contrib_bind(c, 0, opf_contrib_channels_last(c, y, true));
 }
 
+/* The pads come as an input: constant ones are what the attribute is elsewhere. */
+void opf_decompose_ConvTransposeWithDynamicPads(opf_contrib *c)
+{
+    static const char *const names[] = {"auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"};
+    opf_attr attrs[OPF_COUNT(names) + 1];
+    const opf_const *pads = opf_graph_value(c->graph, opf_contrib_in(c, 2))->constant;
+    if (pads == NULL || pads->type != OPF_INT64 || pads->count > UINT32_MAX)
+        opf_contrib_fail(c, OPF_UNSUPPORTED, "Pads that are no constant of int64 are not supported");
+    if (opf_contrib_failed(c))
+        return;
+    int64_t *numbers = OPF_NEW(c->graph->arena, int64_t, pads->count);
+    for (size_t i = 0; numbers != NULL && i < pads->count; i++)
+        numbers[i] = opf_const_i64_at(pads, i);
+    if (numbers == NULL)
+        opf_contrib_fail(c, OPF_OUT_OF_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < OPF_COUNT(names); i++)
+        attrs[i] = opf_contrib_attr(c, names[i]);
+    attrs[OPF_COUNT(names)] =
+        (opf_attr){.name = "pads", .type = OPF_ATTR_INTS, .ints = numbers, .n = (uint32_t)pads->count};
+    opf_contrib_bind(c, 0,
+                     opf_contrib_add(c, &opf_op_ConvTranspose,
+                                     OPF_INPUTS(opf_contrib_in(c, 0), opf_contrib_in(c, 1), opf_contrib_in(c, 3)),
+                                     OPF_COUNT(attrs), attrs));
+}
+
 /* ---- products ---- */
 
 void opf_decompose_FusedGemm(opf_contrib *c)
@@ -98,4 +123,14 @@ void opf_decompose_FusedMatMul(opf_contrib *c)
 void opf_decompose_TransposeMatMul(opf_contrib *c)
 {
     opf_decompose_FusedMatMul(c);
+}
+
+void opf_decompose_GemmFastGelu(opf_contrib *c)
+{
+    const opf_value_id bias = opf_contrib_in(c, 2),
+                       product = OPF_APPLY(c, MatMul, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
+    const opf_value_id sum = bias != 0 ? OPF_APPLY(c, Add, product, bias) : product;
+    opf_contrib_bind(
+        c, 0,
+        opf_contrib_add(c, &opf_op_Gelu, OPF_INPUTS(sum), OPF_ATTRS(opf_contrib_string_attr("approximate", "tanh"))));
 }

@@ -61,6 +61,33 @@ void opf_decompose_QLinearLeakyRelu(opf_contrib *c)
              opf_contrib_in(c, 0));
 }
 
+/* Before opset 13 all axes from `axis` on are one. */
+void opf_decompose_QLinearSoftmax(opf_contrib *c)
+{
+    const int64_t opset = opf_contrib_int(c, "opset", 13);
+    const bool is_old = opset < 13;
+    const opf_value_id y =
+        opf_contrib_softmax(c, dequantize(c, 0), opf_contrib_int(c, "axis", is_old ? 1 : -1), is_old);
+    quantize(c, y, 3, opf_contrib_in(c, 0));
+}
+
+void opf_decompose_QLinearWhere(opf_contrib *c)
+{
+    const opf_value_id x = dequantize(c, 1), y = dequantize(c, 4);
+    quantize(c, OPF_APPLY(c, Where, opf_contrib_in(c, 0), x, y), 7, opf_contrib_in(c, 1));
+}
+
+void opf_decompose_QLinearReduceMean(opf_contrib *c)
+{
+    const opf_attr axes = opf_contrib_attr(c, "axes");
+    if (axes.type != OPF_ATTR_NONE && axes.type != OPF_ATTR_INTS)
+        opf_contrib_fail(c, OPF_INVALID_MODEL, "attribute axes has the wrong type");
+    const opf_value_id which = axes.type == OPF_ATTR_INTS ? opf_contrib_ints(c, axes.n, axes.ints) : 0;
+    const opf_value_id y = opf_contrib_add(c, &opf_op_ReduceMean, OPF_INPUTS(dequantize(c, 0), which),
+                                           OPF_ATTRS(opf_contrib_attr(c, "keepdims")));
+    quantize(c, y, 3, opf_contrib_in(c, 0));
+}
+
 void opf_decompose_QLinearConcat(opf_contrib *c)
 {
     enum { FIRST = 2 };
@@ -162,111 +189,4 @@ void opf_decompose_DynamicQuantizeMatMul(opf_contrib *c)
     const opf_value_id b[3] = {opf_contrib_in(c, 1), opf_contrib_in(c, 2), opf_contrib_in(c, 3)};
     opf_contrib_add_many(c, &opf_op_DynamicQuantizeLinear, OPF_INPUTS(opf_contrib_in(c, 0)), 0, NULL, 3, a);
     opf_contrib_bind(c, 0, opf_contrib_integer_product(c, a, b, opf_contrib_in(c, 4)));
-}
-
-/* ---- weights of a few bits ---- */
-
-typedef struct few_bits {
-    opf_type type;
-    uint32_t bits;
-    int64_t rows, blocks, block;
-} few_bits;
-
-/* A constant of bytes, `width` packed elements to a row from a byte border on, as [rows, keep] of the narrow type. */
-static opf_value_id unpack(opf_contrib *c, const few_bits *w, opf_value_id packed, const char *what, int64_t width,
-                           int64_t keep)
-{
-    const opf_const *bytes = opf_graph_value(c->graph, packed)->constant;
-    const int64_t dims[2] = {w->rows, keep};
-    const size_t per_byte = 8 / w->bits, row = ((size_t)width + per_byte - 1) / per_byte;
-    size_t count, size;
-    if (bytes == NULL || bytes->type != OPF_UINT8)
-        opf_contrib_fail(c, OPF_UNSUPPORTED, "%s is no constant of bytes", what);
-    else if (!opf_mul_size(row, (size_t)w->rows, &count) || count != bytes->count)
-        opf_contrib_fail(c, OPF_INVALID_MODEL, "%s has %zu bytes, must have %zu", what, bytes->count, count);
-    if (opf_contrib_failed(c))
-        return 0;
-    const bool as_it_is = bytes->kind == OPF_CONST_BYTES && (row * per_byte == (size_t)keep);
-    const void *data = bytes->data;
-    (void)opf_type_bytes(w->type, (size_t)w->rows * (size_t)keep, &size); /* no more than there are */
-    if (!as_it_is) {
-        char *all = OPF_NEW(c->graph->arena, char, bytes->count), *copy = OPF_NEW(c->graph->arena, char, size);
-        if (all == NULL || copy == NULL) {
-            opf_contrib_fail(c, OPF_OUT_OF_MEMORY, "out of memory");
-            return 0;
-        }
-        opf_const_write(bytes, all);
-        for (size_t i = 0; i < (size_t)w->rows * (size_t)keep; i++)
-            opf_store_i64(w->type, copy, i,
-                          opf_load_i64(w->type, all, i / (size_t)keep * row * per_byte + i % (size_t)keep));
-        data = copy;
-    }
-    const opf_const *narrow = as_it_is && bytes->mapped
-                                  ? opf_const_mapped(c->graph->consts, w->type, 2, dims, data, size)
-                                  : opf_const_bytes(c->graph->consts, w->type, 2, dims, data, size);
-    const opf_value_id value = narrow == NULL ? 0 : opf_graph_add_constant(c->graph, c->name, narrow);
-    if (value == 0)
-        opf_contrib_fail(c, OPF_OUT_OF_MEMORY, "out of memory");
-    return value;
-}
-
-/* The middle of the range. */
-static opf_value_id middle(opf_contrib *c, const few_bits *w)
-{
-    const int64_t dims[2] = {w->rows, w->blocks};
-    const int64_t half = (int64_t)1 << (w->bits - 1);
-    size_t count, size = 0;
-    char *data = NULL;
-    if (opf_mul_size((size_t)w->rows, (size_t)w->blocks, &count) && opf_type_bytes(w->type, count, &size))
-        data = OPF_NEW(c->graph->arena, char, size);
-    for (size_t i = 0; data != NULL && i < count; i++)
-        opf_store_i64(w->type, data, i, half);
-    const opf_const *zero = data == NULL ? NULL : opf_const_bytes(c->graph->consts, w->type, 2, dims, data, size);
-    const opf_value_id value = zero == NULL ? 0 : opf_graph_add_constant(c->graph, c->name, zero);
-    if (value == 0)
-        opf_contrib_fail(c, OPF_OUT_OF_MEMORY, "out of memory");
-    return value;
-}
-
-static few_bits read_few_bits(opf_contrib *c, int64_t depth)
-{
-    const int64_t bits = opf_contrib_int(c, "bits", 4), block = opf_contrib_int(c, "block_size", 0);
-    few_bits w = {.bits = (uint32_t)bits, .rows = opf_contrib_int(c, "N", 0), .block = block};
-    opf_contrib_demand_int(c, "weight_prepacked", 0);
-    if (bits != 2 && bits != 4 && bits != 8)
-        opf_contrib_fail(c, OPF_UNSUPPORTED, "bits = %lld is not supported", (long long)bits);
-    if (depth < 1 || w.rows < 1 || block < 16 || (block & (block - 1)) != 0 || depth > INT64_MAX - block ||
-        block > INT32_MAX)
-        opf_contrib_fail(c, OPF_INVALID_MODEL, "K = %lld, N = %lld, block_size = %lld do not fit", (long long)depth,
-                         (long long)w.rows, (long long)block);
-    if (opf_contrib_failed(c))
-        return w;
-    w.type = bits == 2 ? OPF_UINT2 : bits == 4 ? OPF_UINT4 : OPF_UINT8;
-    w.blocks = (depth + block - 1) / block;
-    return w;
-}
-
-/* A times the transpose of [N, K] weights that share a scale and a zero point in blocks along K. */
-void opf_decompose_MatMulNBits(opf_contrib *c)
-{
-    enum { A, B, SCALES, ZEROS, GROUPS, BIAS };
-    const int64_t depth = opf_contrib_int(c, "K", 0);
-    const few_bits w = read_few_bits(c, depth);
-    if (opf_contrib_in(c, GROUPS) != 0)
-        opf_contrib_fail(c, OPF_UNSUPPORTED, "g_idx is not supported");
-    if (opf_contrib_failed(c))
-        return;
-    const opf_value_id zeros = opf_contrib_in(c, ZEROS);
-    const opf_value_id q = unpack(c, &w, opf_contrib_in(c, B), "B", w.blocks * w.block, w.blocks * w.block);
-    const opf_value_id zero = zeros != 0 ? unpack(c, &w, zeros, "zero_points", w.blocks, w.blocks) : middle(c, &w);
-    const opf_value_id scale =
-        OPF_APPLY(c, Reshape, opf_contrib_in(c, SCALES), opf_contrib_ints(c, OPF_INTS(w.rows, w.blocks)));
-    opf_value_id real =
-        opf_contrib_add(c, &opf_op_DequantizeLinear, OPF_INPUTS(q, scale, zero),
-                        OPF_ATTRS(opf_contrib_int_attr("axis", 1), opf_contrib_int_attr("block_size", w.block)));
-    if (depth != w.blocks * w.block)
-        real = OPF_APPLY(c, Slice, real, opf_contrib_ints(c, OPF_INTS(0)), opf_contrib_ints(c, OPF_INTS(depth)),
-                         opf_contrib_ints(c, OPF_INTS(1)));
-    const opf_value_id y = OPF_APPLY(c, MatMul, opf_contrib_in(c, A), opf_contrib_transpose(c, real, OPF_INTS(1, 0)));
-    opf_contrib_bind(c, 0, opf_contrib_in(c, BIAS) != 0 ? OPF_APPLY(c, Add, y, opf_contrib_in(c, BIAS)) : y);
 }

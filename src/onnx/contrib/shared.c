@@ -52,6 +52,20 @@ opf_value_id opf_contrib_range(opf_contrib *c, opf_value_id size)
     return OPF_APPLY(c, Range, zero, OPF_APPLY(c, Squeeze, size, opf_contrib_ints(c, OPF_INTS(0))), one);
 }
 
+opf_value_id opf_contrib_softmax(opf_contrib *c, opf_value_id x, int64_t axis, bool flattens)
+{
+    const opf_attr last = opf_contrib_int_attr("axis", -1);
+    const int32_t rank = flattens ? opf_contrib_rank(c, x, "data") : 0;
+    if (!flattens || axis == -1 || axis == rank - 1)
+        return opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_int_attr("axis", axis)));
+    const opf_value_id flat =
+        opf_contrib_add(c, &opf_op_Flatten, OPF_INPUTS(x), OPF_ATTRS(opf_contrib_int_attr("axis", axis)));
+    const opf_value_id rows = opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(flat), OPF_ATTRS(last));
+    /* With allowzero an empty input keeps its shape too. */
+    return opf_contrib_add(c, &opf_op_Reshape, OPF_INPUTS(rows, OPF_APPLY(c, Shape, x)),
+                           OPF_ATTRS(opf_contrib_int_attr("allowzero", 1)));
+}
+
 /* ---- activations ---- */
 
 enum { PARAMS = 2 };

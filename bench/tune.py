@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the constants of src/plan/cost_table.h: where Winograd convolutions are faster than direct ones.
+
+    tune.py [--write] [--rounds N]
+
+A tool is built that takes Winograd wherever it can. Convolutions of many sizes run with and without it (--exact) at each
+vector level of this machine, in turn, in processes of their own; what counts is the least CPU time. Large filters are
+measured out of cache, as a model with other layers finds them. Then the bounds are searched under which the choice loses
+least against always knowing better. The table that is committed stays where another gains less than the noise. --write puts
+the bounds that were found into the source, which is for a quiet machine; without it they are only shown.
+"""
+
+import argparse
+import functools
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+from children import Child
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLE = ROOT / "src" / "plan" / "cost_table.h"
+BUILD = ROOT / "build" / "tune"
+ENTRY = re.compile(r"(OPF_COST_WINOGRAD_(\w+)\s*=\s*)(\d+)")
+NOISE = 0.005  # of the time lost, on average
+POINTS, TILE, FLOAT = 36, 4, 4  # as in src/plan/winograd.c
+MOST_FLOPS = 1.5e9
+SAMPLE_MS = 20
+SWEEP = 1 << 25  # floats to read that leave nothing else in a cache
+
+CHANNELS = [(c, c) for c in (4, 8, 16, 32, 64, 128, 192, 256, 320)] + [(4, 64), (8, 64), (64, 4), (64, 8), (16, 256)]
+SIZES = [(size, 1) for size in (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 28, 56)] + [(7, 4), (4, 8)]
+# Strictest first: of bounds that are equally good it keeps the direct form.
+CANDIDATES = {"CHANNELS": (64, 32, 16, 8, 4, 1), "TILES": (16, 9, 6, 4, 2, 1), "LARGE": (4 << 20,),
+              "TILES_OF_LARGE": (25, 16, 12, 9, 8, 6, 4, 2, 1), "PIXELS_OF_TILE": (12, 10, 9, 8, 6, 4, 1)}
+
+
+class Shape:
+    """A 3x3 convolution of stride 1 with padding: pixels in, as many out."""
+
+    def __init__(self, channels, size):
+        (self.channels, self.filters), (self.size, self.images) = channels, size
+        self.tiles = self.images * ((self.size + TILE - 1) // TILE) ** 2
+        self.bytes = POINTS * FLOAT * self.channels * self.filters
+        self.flops = 18.0 * self.images * self.size**2 * self.channels * self.filters
+
+    def __str__(self):
+        return f"{self.images}x{self.channels}x{self.size}x{self.size} to {self.filters}"
+
+    def takes(self, bounds):
+        """The decision that src/plan/winograd.c makes."""
+        fewest = bounds["TILES_OF_LARGE" if self.bytes > bounds["LARGE"] else "TILES"]
+        return (min(self.channels, self.filters) >= bounds["CHANNELS"] and self.tiles >= fewest
+                and self.images * self.size**2 >= bounds["PIXELS_OF_TILE"] * self.tiles)
+
+    def write(self, path):
+        random = np.random.default_rng(0)
+        weights = random.standard_normal((self.filters, self.channels, 3, 3)).astype(np.float32)
+        ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [self.images, channels, self.size, self.size])
+                 for name, channels in (("x", self.channels), ("y", self.filters))]
+        node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+        graph = helper.make_graph([node], "tune", ports[:1], ports[1:], [numpy_helper.from_array(weights, "w")])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def committed():
+    return {name: int(value) for _, name, value in ENTRY.findall(TABLE.read_text())}
+
+
+def with_bounds(bounds):
+    return ENTRY.sub(lambda m: m.group(1) + str(bounds[m.group(2)]), TABLE.read_text())
+
+
+def build_tool():
+    """The tool with every bound at its least. Included before all else, that table takes the place of the committed one."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    open_table = BUILD / "cost_table.h"
+    open_table.write_text(with_bounds({name: 1 << 30 if name == "LARGE" else 1 for name in committed()}))
+    configure = ["cmake", "-S", ROOT, "-B", BUILD / "cmake", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_C_FLAGS=-include {open_table}"]
+    for command in (configure, ["cmake", "--build", BUILD / "cmake", "-j", str(os.cpu_count()), "--target", "opfuse_tool"]):
+        subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL, check=True)
+    return BUILD / "cmake" / "opfuse"
+
+
+def is_winograd(tool, model, level):
+    """Large filters may exceed the budget of extra weights."""
+    command = [tool, "bench", model, "--json", "--quiet", "--runs", "1", "--threads", "1", "--cpu", level]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return any(step["kernel"].startswith("winograd") for step in json.loads(done.stdout)["steps"])
+
+
+@functools.cache
+def sweep_buffer():
+    return np.ones(SWEEP, np.float32)
+
+
+def sample(child, cold):
+    """CPU ms of a run, at best."""
+    if cold:
+        sweep_buffer().sum()
+        return child.run(1)[0][1]
+    runs = max(2, min(200, int(SAMPLE_MS / max(child.opening["first_run_ms"], 1e-3))))
+    return min(cpu for _, cpu in child.run(runs))
+
+
+def measure(tool, model, level, rounds, cold):
+    """(CPU ms with Winograd, CPU ms without), at best."""
+    command = [tool, "bench", model, "--serve", "--quiet", "--threads", "1", "--cpu", level]
+    children, best = [], [float("inf")] * 2
+    try:
+        for extra in ([], ["--exact"]):
+            children.append(Child(command + extra, os.sched_getaffinity(0)))
+        for _, (index, child) in itertools.product(range(2 * rounds if cold else rounds), enumerate(children)):
+            best[index] = min(best[index], sample(child, cold))
+    finally:
+        for child in children:
+            child.close()
+    return best
+
+
+def loss(bounds, found):
+    """Time lost on average against always taking the faster form."""
+    return float(np.mean([(times[0] if shape.takes(bounds) else times[1]) / min(times) - 1 for shape, times in found]))
+
+
+def search(found):
+    names = list(CANDIDATES)
+    tables = (dict(zip(names, values)) for values in itertools.product(*CANDIDATES.values()))
+    return min(tables, key=lambda bounds: loss(bounds, found))
+
+
+def vector_levels(tool, model):
+    done = subprocess.run([tool, "info", model, "--json"], capture_output=True, text=True, check=True)
+    level = json.loads(done.stdout)["cpu"]
+    return ["avx2", "avx512"] if level == "avx512" else [level]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put what was found into src/plan/cost_table.h")
+    parser.add_argument("--rounds", type=int, default=6, metavar="N", help="samples of each form (default: 6)")
+    options = parser.parse_args()
+    tool, model, found = build_tool(), BUILD / "model.onnx", []
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core for all: sweeping must reach the caches of the others
+    shapes = [s for s in itertools.starmap(Shape, itertools.product(CHANNELS, SIZES)) if s.flops <= MOST_FLOPS]
+    for done, shape in enumerate(shapes):
+        shape.write(model)
+        for level in vector_levels(tool, model):
+            if not is_winograd(tool, model, level):
+                continue
+            times = measure(tool, model, level, options.rounds, shape.bytes > committed()["LARGE"])
+            found.append((shape, times))
+            print(f"{level:7} {str(shape):26} direct {times[1]:9.4f} ms, Winograd {times[0]:9.4f} ms, "
+                  f"ratio {times[1] / times[0]:5.2f}", flush=True)
+        if sys.stderr.isatty():
+            print(f"\r\033[K[{done + 1}/{len(shapes)}]", end="", file=sys.stderr, flush=True)
+    now, best = committed(), search(found)
+    for name, bounds in (("never", None), ("committed", now), ("found", best)):
+        lost = loss(bounds, found) if bounds else float(np.mean([times[1] / min(times) - 1 for _, times in found]))
+        print(f"{name:10} loses {100 * lost:6.2f} %  {bounds or ''}")
+    if options.write and loss(best, found) < loss(now, found) - NOISE:
+        TABLE.write_text(with_bounds(best))
+        print(f"wrote {TABLE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
