@@ -253,7 +253,8 @@ def read_options():
     parser.add_argument("--dim", action="append", default=[], metavar="SYMBOL=N", help="size of a symbol, else 1")
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="undisturbed samples of each runtime (default: 9)")
     parser.add_argument("--sample-ms", type=float, default=60, metavar="MS", help="about how long a sample lasts (default: 60)")
-    parser.add_argument("--open", type=int, default=0, metavar="N", help="N more new processes of each, from load to the first result")
+    parser.add_argument("--open", type=int, default=0, metavar="N",
+                        help="N more new processes of each, from load to the first result")
     parser.add_argument("--unfused", action="store_true", help="also opfuse --no-fuse")
     parser.add_argument("--cores", type=lambda t: [int(c) for c in t.split(",")], default=sorted(os.sched_getaffinity(0)),
                         metavar="N,...", help="cores to run on, the first ones first")

@@ -236,16 +236,16 @@ static void window_taps(const float *taps[WINDOW], size_t c)
 enum { LINE = 28 }; /* pixels */
 static void run_depthwise(void *work)
 {
-    const other             *o = work;
-    const float             *rows[3], *w[3];
-    const opf_depthwise_line line = {.rows = rows, .w = w, .n_rows = 3, .taps = 3, .in = LINE, .first = -1, .stride = 1, .dilation = 1,
-                                     .pixel = (ptrdiff_t)o->n, .dst = buffer_c, .dst_pixel = (ptrdiff_t)o->n, .pixels = LINE,
-                                     .c = o->n, .lo = 0.0f, .hi = 6.0f};
-    for (size_t r = 0; r < 3; r++) {
-        rows[r] = buffer_a + r * LINE * o->n;
-        w[r]    = buffer_b + r * 3 * o->n;
-    }
-    o->kern->depthwise(&line);
+    enum { LINES = OPF_DEPTHWISE_LINES, TAPS = 3 };
+    const other        *o = work;
+    const float        *rows[LINES * TAPS];
+    const ptrdiff_t     line = (ptrdiff_t)(LINE * o->n);
+    const opf_depthwise d = {.rows = rows, .w = buffer_b, .lines = LINES, .n_rows = TAPS, .taps = TAPS, .step = 1, .in = LINE, .first = -1,
+                             .stride = 1, .dilation = 1, .pixel = (ptrdiff_t)o->n, .dst = buffer_c, .dst_line = line,
+                             .dst_pixel = (ptrdiff_t)o->n, .pixels = LINE, .c = o->n, .lo = 0.0f, .hi = 6.0f};
+    for (size_t r = 0; r < LINES * TAPS; r++)
+        rows[r] = buffer_a + (ptrdiff_t)(r / TAPS + r % TAPS) * line;
+    o->kern->depthwise(&d);
 }
 static void run_pool_max(void *work)
 {
@@ -311,8 +311,8 @@ static void bench_others(const opf_kern *kern, level_info info)
         {"log_softmax", run_log_softmax, 1024, 1, 2},
         {"reduce_sum", run_reduce_sum, 768, 1, 1},
         {"reduce_max", run_reduce_max, 768, 1, 1},
-        {"depthwise 3x3", run_depthwise, 144, LINE * WINDOW, 4 * LINE + WINDOW},
-        {"depthwise 3x3", run_depthwise, 384, LINE * WINDOW, 4 * LINE + WINDOW},
+        {"depthwise 3x3", run_depthwise, 144, OPF_DEPTHWISE_LINES * LINE * WINDOW, 6 * LINE + WINDOW},
+        {"depthwise 3x3", run_depthwise, 384, OPF_DEPTHWISE_LINES * LINE * WINDOW, 6 * LINE + WINDOW},
         {"pool_max 3x3", run_pool_max, 64, WINDOW, WINDOW + 1},
         {"pixel_sum 7x7", run_pixel_sum, 512, 49, 50},
         {"transpose", run_transpose, 64, 64, 2 * 64},

@@ -34,9 +34,9 @@ static void print_summary(const cli_options *options, const opf_saved *saved)
 
 static cli_exit run(const cli_options *options, FILE *out)
 {
-    opf_error        error  = {0};
-    opf_report      *report = NULL;
-    opf_save_options save   = {.opset = options->opset < 0 ? 0 : options->opset};
+    opf_error error = {0};
+    opf_report *report = NULL;
+    opf_save_options save = {.opset = options->opset < 0 ? 0 : options->opset};
     if (options->folder == NULL)
         cli_die(CLI_USAGE, "optimize needs -o OUT.onnx; see: opfuse optimize --help");
     if (options->target != NULL && strcmp(options->target, "ort") == 0)
@@ -53,9 +53,9 @@ static cli_exit run(const cli_options *options, FILE *out)
 }
 
 const cli_command cli_cmd_optimize = {
-    .name      = "optimize",
+    .name = "optimize",
     .arguments = "MODEL",
-    .summary   = "writes the fused model as ONNX, for any runtime",
+    .summary = "writes the fused model as ONNX, for any runtime",
     .detail =
         "Fused kernels become standard nodes again: folded weights, merged products and simplifications stay. The\n"
         "opset is the model's, or the next one in which every node has a form; operators that it lacks are spelled in\n"
@@ -67,9 +67,9 @@ const cli_command cli_cmd_optimize = {
         "  opfuse optimize model.onnx -o fused.onnx --opset 21 --dim batch=1\n"
         "  opfuse optimize model.onnx -o simplified.onnx --no-fuse --json\n",
     .options = CLI_BIT(CLI_MODEL_OUTPUT) | CLI_BIT(CLI_TARGET) | CLI_BIT(CLI_OPSET) | CLI_BIT(CLI_NO_FUSE) |
-               CLI_SIZE_OPTIONS | CLI_FUSE_OPTIONS | CLI_BIT(CLI_FREEZE) | CLI_BIT(CLI_OVERRIDABLE) | CLI_BIT(CLI_LIMIT) |
-               CLI_BIT(CLI_NO_MMAP) | CLI_COMMON_OPTIONS,
+               CLI_SIZE_OPTIONS | CLI_FUSE_OPTIONS | CLI_BIT(CLI_FREEZE) | CLI_BIT(CLI_OVERRIDABLE) |
+               CLI_BIT(CLI_LIMIT) | CLI_BIT(CLI_NO_MMAP) | CLI_COMMON_OPTIONS,
     .min_paths = 1,
     .max_paths = 1,
-    .run       = run,
+    .run = run,
 };

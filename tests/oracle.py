@@ -185,7 +185,12 @@ def main():
     patterns = sys.argv[1:]
     oracle = {row["model"]: row for row in read("fusion_oracle.tsv") if row["status"] == "ok"}
     rows = collections.defaultdict(list)
+    seen = collections.Counter()
     for row in filter(is_judged, read("expectations.tsv")):
+        file = row["file"].removeprefix("onnxruntime/test/testdata/").removeprefix("transform/")
+        row["name"] = f"row:{file}:{row['source'].rpartition(':')[2]}"
+        seen[row["name"]] += 1
+        row["name"] += f"#{seen[row['name']]}" if seen[row["name"]] > 1 else ""
         model = next(f"{base}/{row['file']}" for base in ("ort", "ort-1.6.0") if (FOLDER / base / row["file"]).exists())
         rows[model].append(row)
     models = [m for m in sorted(set(oracle) | set(rows)) if not patterns or any(p in m for p in patterns)]
@@ -201,8 +206,7 @@ def main():
                 judged += 1
                 tally.result(f"kernels:{model}", check_kernels(oracle[model], explanation))
             for row in rows[model]:
-                name = row["file"].removeprefix("onnxruntime/test/testdata/").removeprefix("transform/")
-                tally.result(f"row:{name}:{row['source'].rpartition(':')[2]}", check_row(row, explanation))
+                tally.result(row["name"], check_row(row, explanation))
     exceptions = sum(pattern.startswith("kernels:") for pattern, _ in tally.gaps)
     if not patterns and exceptions >= MOST_EXCEPTIONS * judged:
         tally.result("exceptions", f"{exceptions} of {judged} models are exceptions")

@@ -20,25 +20,25 @@ static opf_status save(const opf_model *model, const char *path, const opf_save_
     OPF_OOM_IF(error, external == NULL);
     OPF_TRY(check_path(model, path, error));
     OPF_TRY(check_path(model, external, error));
-    const opf_save_request request = {.graph          = model->fused,
-                                      .loaded         = &model->loaded,
-                                      .path           = path,
+    const opf_save_request request = {.graph = model->fused,
+                                      .loaded = &model->loaded,
+                                      .path = path,
                                       .with_microsoft = options->target == OPF_TARGET_ORT,
-                                      .opset          = options->opset,
-                                      .is_resized     = model->is_resized,
-                                      .largest        = (size_t)options->external_above,
-                                      .heap           = report->heap};
-    opf_save_result        result;
+                                      .opset = options->opset,
+                                      .is_resized = model->is_resized,
+                                      .largest = (size_t)options->external_above,
+                                      .heap = report->heap};
+    opf_save_result result;
     OPF_TRY(opf_onnx_save(&request, &report->arena, &result, error));
-    report->saved = (opf_saved){.opset        = result.opset,
-                                .ir_version   = result.ir_version,
-                                .ops          = result.ops.list,
-                                .n_ops        = result.ops.n,
-                                .nodes        = result.ops.total,
+    report->saved = (opf_saved){.opset = result.opset,
+                                .ir_version = result.ir_version,
+                                .ops = result.ops.list,
+                                .n_ops = result.ops.n,
+                                .nodes = result.ops.total,
                                 .weight_bytes = result.weight_bytes,
-                                .file_bytes   = result.file_bytes,
-                                .external     = result.external,
-                                .raised       = result.raised};
+                                .file_bytes = result.file_bytes,
+                                .external = result.external,
+                                .raised = result.raised};
     return OPF_OK;
 }
 
@@ -48,11 +48,11 @@ opf_status opf_model_save_onnx(const opf_model *model, const char *path, const o
     static const opf_save_options defaults;
     OPF_FAIL_IF(error, model == NULL || path == NULL || path[0] == '\0', OPF_INVALID_ARGUMENT,
                 "model and path must be given");
-    opf_heap   *heap = (opf_heap *)(uintptr_t)&model->heap; /* its counter is safe to share */
-    opf_report *own  = NULL;
+    opf_heap *heap = (opf_heap *)(uintptr_t)&model->heap; /* its counter is safe to share */
+    opf_report *own = NULL;
     OPF_TRY(opf_report_create(heap, &own, error));
     opf_status status = save(model, path, options != NULL ? options : &defaults, own, error);
-    status            = opf_heap_status(heap, status, error);
+    status = opf_heap_status(heap, status, error);
     if (report != NULL)
         *report = status == OPF_OK ? own : NULL;
     if (report == NULL || status != OPF_OK)

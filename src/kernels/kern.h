@@ -28,7 +28,10 @@ typedef struct opf_gemm_tile {
     const float        *residual; /* or NULL; may be c */
     ptrdiff_t           residual_stride;
     float               lo, hi; /* clamp; -INFINITY, INFINITY for none. NaN passes through */
-    const float        *next_b; /* the panel that follows, to prefetch, or NULL */
+    /* What comes after this tile, to prefetch meanwhile, or NULL. */
+    const float *const *next_a;      /* row pointers like a, of the same taps and kc */
+    const float        *next_b;      /* a share of the panel that follows */
+    size_t              next_b_rate; /* lines of 64 bytes of it for every 16 k */
 } opf_gemm_tile;
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
@@ -58,28 +61,33 @@ static inline bool opf_ew_reads_b(opf_ew op)
 typedef void (*opf_ew_fn)(float *dst, const float *a, const float *b, size_t n, const float *p);
 
 /* ---- depthwise convolution -----------------------------------------------------------------------------------------
- * One line of output pixels, channels-last. Taps of one line of the window read one line of the input; lines outside the
- * image are left out of rows and w, pixels outside it are skipped. */
-typedef struct opf_depthwise_line {
-    const float *const *rows; /* n_rows input lines, at their pixel 0 */
-    const float *const *w;    /* their weights, [taps][c] each */
-    size_t              n_rows, taps;
+ * A few lines of output pixels, channels-last. Lines of the window outside the image are NULL, and pixels outside it are
+ * skipped: they add nothing, not even zero times infinity. */
+enum { OPF_DEPTHWISE_LINES = 2 };
+typedef struct opf_depthwise {
+    const float *const *rows; /* [lines][n_rows]: the input line, at its pixel 0, under each line of the window */
+    const float        *w;    /* [n_rows][taps][c] */
+    size_t              lines, n_rows, taps; /* lines: 1..OPF_DEPTHWISE_LINES */
+    size_t              step; /* windows of neighbouring lines share input: rows[o][r] is rows[o + 1][r - step]; 0: they do not */
     int64_t             in;    /* pixels of an input line */
     int64_t             first; /* where tap 0 of output pixel 0 is on it */
     int64_t             stride, dilation;
     ptrdiff_t           pixel; /* floats between pixels of an input line */
     const float        *bias;  /* or NULL */
     float              *dst;
-    ptrdiff_t           dst_pixel;
+    ptrdiff_t           dst_line, dst_pixel;
     size_t              pixels, c;
     float               lo, hi; /* clamp; NaN passes through */
-} opf_depthwise_line;
+} opf_depthwise;
 
-/* ---- Winograd F(4x4, 3x3), channels-last -----------------------------------------------------------------------------
- * On the points 0, ±sqrt(1/2), ±sqrt(2), infinity: 36 products of transformed tiles replace 144 multiplications a channel.
+/* ---- Winograd F(4x4, 3x3) and F(2x2, 3x3), channels-last --------------------------------------------------------------
+ * Tiles of `size` x `size` results from windows of size + 2 pixels. Size 4 on the points 0, ±sqrt(1/2), ±sqrt(2), infinity:
+ * 36 products replace 144 multiplications a channel; size 2 on 0, ±1, infinity: 16 replace 36.
  * The transforms of a tile; the products between them are those of the table. */
+enum { OPF_WINOGRAD_TILE = 4, OPF_WINOGRAD_WINDOW = OPF_WINOGRAD_TILE + 2 }; /* at most */
 typedef struct opf_winograd_input {
-    const float *x; /* of the 6x6 pixels at the top left, which may lie outside */
+    int          size; /* 4 or 2 */
+    const float *x;    /* of the window's pixel at the top left, which may lie outside */
     ptrdiff_t    row, pixel;
     int          top, bottom, left, right; /* the rows and columns that are inside, end exclusive; zeros elsewhere */
     size_t       c;
@@ -88,14 +96,15 @@ typedef struct opf_winograd_input {
 } opf_winograd_input;
 
 typedef struct opf_winograd_output {
-    const float *m; /* one row of nr sums a point */
+    int          size; /* 4 or 2 */
+    const float *m;    /* one row of nr sums a point */
     ptrdiff_t    m_point;
     const float *bias; /* nr values, or NULL */
     float       *c;
     ptrdiff_t    row, pixel;
     const float *residual; /* or NULL; may be c */
     ptrdiff_t    residual_row, residual_pixel;
-    size_t       rows, pixels, cols; /* 1..4, 1..4, 1..nr */
+    size_t       rows, pixels, cols; /* 1..size, 1..size, 1..nr */
     float        lo, hi;
 } opf_winograd_output;
 
@@ -145,7 +154,7 @@ typedef struct opf_kern {
     float (*square_sum)(const float *x, size_t n, float mean); /* of (x - mean)^2 */
     float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
 
-    void (*depthwise)(const opf_depthwise_line *line);
+    void (*depthwise)(const opf_depthwise *d);
     void (*winograd_input)(const opf_winograd_input *tile);
     bool (*winograd_output)(const opf_winograd_output *tile); /* false, and nothing stored: a sum is not finite */
     /* Channels-last windows: taps pixel pointers, c channels each. */

@@ -115,25 +115,15 @@ static bool broadcasts(const opf_info *operand, const opf_info *result)
     return fits;
 }
 
-static bool broadcasts_to(const opf_info *operand, const opf_info *result)
+/* What fusion proved about operands of steps, or took for granted, is checked with numbers. */
+static opf_status check_operands(const opf_node *node, const opf_steps *steps, const opf_info **in, const opf_info *anchor, opf_error *error)
 {
-    bool fits = operand->rank <= result->rank;
-    for (int32_t k = 0; fits && k < operand->rank; k++) {
-        const opf_dim own = operand->dims[k], whole = result->dims[result->rank - operand->rank + k];
-        fits = opf_dim_is(own, 1) || !opf_dim_is_number(own) || !opf_dim_is_number(whole) || opf_dim_equal(own, whole);
-    }
-    return fits || result->rank < 0;
-}
-
-/* What fusion proved about operands of the epilogue, or took for granted, is checked with numbers. */
-static opf_status check_operands(const opf_node *node, const opf_info **in, const opf_info *anchor, opf_error *error)
-{
-    for (uint32_t s = 0; s < node->epilogue.n; s++)
-        for (uint32_t a = 0; a < node->epilogue.list[s].n_args; a++) {
-            const opf_arg arg = node->epilogue.list[s].args[a];
-            OPF_FAIL_IF(error, arg.kind == OPF_ARG_INPUT && !broadcasts_to(in[arg.index], anchor), OPF_INVALID_INPUT,
+    for (uint32_t s = 0; s < steps->n; s++)
+        for (uint32_t a = 0; a < steps->list[s].n_args; a++) {
+            const opf_arg arg = steps->list[s].args[a];
+            OPF_FAIL_IF(error, arg.kind == OPF_ARG_INPUT && !broadcasts(in[arg.index], anchor), OPF_INVALID_INPUT,
                         "%s (%s): an operand of step %s does not broadcast to its result", node->name, node->op_type,
-                        node->epilogue.list[s].op_type);
+                        steps->list[s].op_type);
         }
     return OPF_OK;
 }

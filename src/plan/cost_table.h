@@ -6,13 +6,14 @@
 #ifndef OPF_PLAN_COST_TABLE_H
 #define OPF_PLAN_COST_TABLE_H
 
-/* Winograd instead of the direct form. Below these bounds the transforms, tiles that overhang the image, or the four times
-   larger filters cost what the products save; within them it is 1.4 to 2.9 times as fast on Zen 5, AVX-512 and AVX2. */
+/* Winograd instead of the direct form, with tiles of 4, else of 2. Below these bounds the transforms, tiles that overhang the
+   image, or the larger filters (four times and 1.8 times) cost what the products save: filters beyond L2 stream by once, and
+   few tiles wait for them. Within the bounds it is 1.3 to 2.9 times as fast on Zen 5 and on a Xeon, AVX-512 and AVX2. */
 enum {
     OPF_COST_WINOGRAD_CHANNELS       = 8,       /* of the input, and filters */
-    OPF_COST_WINOGRAD_TILES          = 4,       /* of all images */
+    OPF_COST_WINOGRAD_TILES          = 4,       /* of 4x4 pixels, of all images */
     OPF_COST_WINOGRAD_LARGE          = 4194304, /* bytes of transformed filters, from where on */
-    OPF_COST_WINOGRAD_TILES_OF_LARGE = 12,      /* so many tiles pay for reading them */
+    OPF_COST_WINOGRAD_TILES_OF_LARGE = 17,      /* so many tiles pay for reading them */
     OPF_COST_WINOGRAD_PIXELS_OF_TILE = 9        /* of 16, that lie inside the image on average */
 };
 

@@ -14,13 +14,15 @@ static size_t divide_up(size_t a, size_t b)
 
 /* ---- run ---- */
 
+enum { WAITING = 4 }; /* tiles that an epilogue takes at a time */
+
 typedef struct {
     const opf_run_env   *env;
     const opf_gemm_args *args;
     const float        **pointers; /* [block][taps*mr] */
     float               *gathered; /* [block][mr][taps*kc]: rows that are gathered, or computed by the prologue */
     float               *panel;    /* b of this run: [kc][nr] */
-    float               *tile;     /* [mr][nr] for the epilogue */
+    float               *tile;     /* [WAITING*mr][nr] for the epilogue */
     float               *program;  /* scratch of prologue and epilogue */
 } worker;
 
@@ -40,6 +42,12 @@ static void tile_rows(const opf_gemm_args *g, size_t tile, size_t *first, size_t
 static bool has_own_rows(const opf_gemm_args *g)
 {
     return g->rows == OPF_ROWS_GATHER || g->prologue.program.n != 0;
+}
+
+/* Its tiles' rows lie in the operand itself, so that they can be named before their turn. */
+static bool reads_in_place(const opf_gemm_args *g)
+{
+    return (g->rows == OPF_ROWS_LINEAR || g->rows == OPF_ROWS_WINDOW) && g->prologue.program.n == 0;
 }
 
 static size_t taps_in_pointers(const opf_gemm_args *g)
@@ -147,7 +155,8 @@ static void prepare_block(const worker *w, const float *image, size_t index, siz
         copy_lines(g, image, block, w->gathered);
         return;
     }
-    for (size_t i = 0; i < g->block && block * g->block + i < g->tiles; i++) {
+    size_t ahead = reads_in_place(g) ? 1 : 0; /* the first tile of the next block, to prefetch */
+    for (size_t i = 0; i < g->block + ahead && block * g->block + i < g->tiles; i++) {
         const float **pointers = w->pointers + i * taps * mr;
         size_t        first, rows;
         tile_rows(g, block * g->block + i, &first, &rows);
@@ -165,7 +174,7 @@ static void prepare_block(const worker *w, const float *image, size_t index, siz
             } else {
                 float *out = w->gathered + (i * mr + r) * g->taps * g->kc;
                 if (r < rows)
-                    gather_row(g, image, row, w->pointers + g->block * taps * mr, out);
+                    gather_row(g, image, row, w->pointers + (g->block + 1) * taps * mr, out);
                 pointers[r] = r < rows ? out : pointers[rows - 1];
             }
         }
@@ -211,13 +220,13 @@ static bool is_parted(const opf_gemm_args *g, size_t col, size_t cols)
     return g->n_parts != 0 && part_end(g, part_of(g, col)) < col + cols;
 }
 
-/* From the tile in scratch to the parts that share its columns. */
+/* From the tiles in scratch to the parts that share their columns. */
 static void store_parts(const worker *w, size_t image, size_t row, size_t rows, size_t col, size_t cols)
 {
     const opf_gemm_args *g = w->args;
     for (const opf_gemm_part *part = part_of(g, col); part < g->parts + g->n_parts && part->first < col + cols; part++) {
         size_t from = part->first > col ? part->first : col, end = part_end(g, part), to = end < col + cols ? end : col + cols;
-        w->env->kern->copy_2d(w->tile + (from - col), (ptrdiff_t)w->env->kern->nr, 1, part_at(w->env, part, image, row, from),
+        w->env->kern->copy_2d(w->tile + (from - col), (ptrdiff_t)cols, 1, part_at(w->env, part, image, row, from),
                               part->c_row, rows, to - from);
     }
 }
@@ -248,7 +257,7 @@ opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *g, s
 }
 
 void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t first, size_t rows, size_t panel,
-                   const float **pointers)
+                           const float *b, const float **pointers)
 {
     size_t        mr = env->kern->mr, cols;
     const float  *a  = (const float *)opf_ref_data(env, g->a) + g->a_images[image];
@@ -258,44 +267,80 @@ void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_
     tile.a    = pointers;
     tile.taps = g->taps;
     tile.kc   = g->kc;
-    tile.b    = g->b + panel * g->taps * g->kc * env->kern->nr;
+    tile.b    = b;
     env->kern->gemm(&tile, rows, cols);
 }
 
-static void run_tile(const worker *w, size_t image, size_t group, size_t block, size_t i, size_t panel, const float *b)
+/* The next tile's rows while the first panel streams by (later panels find them in cache), and of the next panel a share
+   in each tile of the block. */
+static void prefetch_next(const opf_gemm_args *g, opf_gemm_tile *tile, size_t block, size_t i, size_t panel, size_t mr, size_t nr)
+{
+    enum { LINE = 16 };
+    size_t tiles = g->tiles - block * g->block < g->block ? g->tiles - block * g->block : g->block;
+    if (reads_in_place(g) && (i + 1 < tiles ? panel == 0 : panel + 1 == g->panels && block + 1 < g->blocks))
+        tile->next_a = tile->a + taps_in_pointers(g) * mr;
+    if (g->b == NULL || g->panels * g->blocks == 1)
+        return;
+    size_t chunks = tile->taps * divide_up(tile->kc, LINE), lines = g->taps * g->kc * nr / LINE;
+    tile->next_b_rate = divide_up(lines, chunks * tiles);
+    tile->next_b      = tile->b + i * tile->next_b_rate * chunks * LINE;
+    if (panel + 1 < g->panels)
+        tile->next_b += g->taps * g->kc * nr;
+    else
+        tile->next_b -= panel * g->taps * g->kc * nr;
+}
+
+static void run_tile(const worker *w, opf_gemm_tile *tile, size_t block, size_t i, size_t panel, const float *b, size_t first,
+                     size_t rows, size_t cols)
+{
+    const opf_gemm_args *g    = w->args;
+    size_t               mr   = w->env->kern->mr;
+    bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
+    tile->a                   = w->pointers + i * taps_in_pointers(g) * mr;
+    tile->taps                = flat ? 1 : g->taps;
+    tile->kc                  = flat ? g->taps * g->kc : g->kc;
+    tile->b                   = b;
+    prefetch_next(g, tile, block, i, panel, mr, w->env->kern->nr);
+    multiply(w, tile, first, rows, cols);
+}
+
+/* The tiles of a block for one panel. An epilogue runs on several tiles at a time, which wait for it in L1. */
+static void run_panel(const worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
 {
     const opf_gemm_args *g    = w->args;
     const opf_run_env   *env  = w->env;
-    size_t               mr   = env->kern->mr, nr = env->kern->nr, first, rows, cols;
-    bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
-    tile_rows(g, block * g->block + i, &first, &rows);
-    opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, group, first, panel, &cols);
-    tile.a             = w->pointers + i * taps_in_pointers(g) * mr;
-    tile.taps          = flat ? 1 : g->taps;
-    tile.kc            = flat ? g->taps * g->kc : g->kc;
-    tile.b             = b;
-    if (i == 0 && g->b != NULL && panel + 1 < g->panels) /* once is enough */
-        tile.next_b = b + g->taps * g->kc * nr;
-    const bool parted = is_parted(g, panel * nr, cols), direct = g->c_col == 1 && !parted;
-    if (g->epilogue.program.n == 0 && direct) {
-        multiply(w, &tile, first, rows, cols);
-        return;
+    size_t               mr   = env->kern->mr, nr = env->kern->nr, waiting = 0, start = 0;
+    size_t               end  = block * g->block + g->block < g->tiles ? g->block : g->tiles - block * g->block;
+    for (size_t i = 0; i < end; i++) {
+        size_t first, rows, cols;
+        tile_rows(g, block * g->block + i, &first, &rows);
+        opf_gemm_tile tile   = opf_gemm_tile_at(env, g, image, group, first, panel, &cols);
+        const bool    parted = is_parted(g, panel * nr, cols), direct = g->c_col == 1 && !parted;
+        if (g->epilogue.program.n == 0 && direct) {
+            run_tile(w, &tile, block, i, panel, b, first, rows, cols);
+            continue;
+        }
+        start         = waiting == 0 ? first : start;
+        tile.c        = w->tile + waiting * cols;
+        tile.c_stride = (ptrdiff_t)cols;
+        run_tile(w, &tile, block, i, panel, b, first, rows, cols);
+        waiting += rows;
+        if (i + 1 < end && waiting + mr <= WAITING * mr)
+            continue;
+        const opf_gemm_tile at = opf_gemm_tile_at(env, g, image, group, start, panel, &cols);
+        if (g->epilogue.program.n != 0) {
+            opf_operand operands[OPF_PROGRAM_OPERANDS];
+            opf_store   stores[OPF_PROGRAM_OPERANDS];
+            opf_bound_at(env, &g->epilogue, image, start, group * g->n + panel * nr, operands, stores);
+            opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)cols, direct ? at.c : w->tile,
+                            direct ? at.c_stride : (ptrdiff_t)cols, waiting, cols, w->program);
+        }
+        if (parted)
+            store_parts(w, image, start, waiting, panel * nr, cols);
+        else if (!direct)
+            env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, waiting);
+        waiting = 0;
     }
-    float          *c = tile.c, *out = direct ? c : w->tile;
-    const ptrdiff_t out_row = direct ? tile.c_stride : (ptrdiff_t)nr;
-    tile.c                  = w->tile;
-    tile.c_stride           = (ptrdiff_t)nr;
-    multiply(w, &tile, first, rows, cols);
-    if (g->epilogue.program.n != 0) {
-        opf_operand operands[OPF_PROGRAM_OPERANDS];
-        opf_store   stores[OPF_PROGRAM_OPERANDS];
-        opf_bound_at(env, &g->epilogue, image, first, group * g->n + panel * nr, operands, stores);
-        opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)nr, out, out_row, rows, cols, w->program);
-    }
-    if (parted)
-        store_parts(w, image, first, rows, panel * nr, cols);
-    else if (!direct)
-        env->kern->copy_2d(w->tile, 1, (ptrdiff_t)nr, c, g->c_col, cols, rows);
 }
 
 static size_t round_64(size_t bytes)
@@ -305,9 +350,9 @@ static size_t round_64(size_t bytes)
 
 static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worker *w, char *scratch)
 {
-    size_t taps = taps_in_pointers(g), at = 0, rows = g->block * kern->mr;
+    size_t taps = taps_in_pointers(g), at = 0, rows = g->block * kern->mr, ahead = kern->mr;
     w->pointers = (const float **)(void *)(scratch + at);
-    at += round_64((rows * taps + g->taps) * sizeof(float *));
+    at += round_64(((rows + ahead) * taps + g->taps) * sizeof(float *));
     w->gathered = (float *)(void *)(scratch + at);
     at += has_own_rows(g)             ? round_64(rows * g->taps * g->kc * sizeof(float))
           : g->rows == OPF_ROWS_LINES ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
@@ -315,7 +360,7 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     w->panel = (float *)(void *)(scratch + at);
     at += g->b == NULL ? round_64(g->kc * kern->nr * sizeof(float)) : 0;
     w->tile = (float *)(void *)(scratch + at);
-    at += round_64(kern->mr * kern->nr * sizeof(float));
+    at += round_64(WAITING * kern->mr * kern->nr * sizeof(float));
     w->program = (float *)(void *)(scratch + at);
     size_t before = g->prologue.program.n != 0 ? opf_program_scratch(&g->prologue.program) : 0;
     size_t after  = g->epilogue.program.n != 0 ? opf_program_scratch(&g->epilogue.program) : 0;
@@ -351,8 +396,7 @@ static void run_gemm(const opf_run_env *env, const void *args, size_t begin, siz
             prepare_block(&w, a + g->a_images[image] + (ptrdiff_t)group * g->a_group, image, block);
             prepared = outer * g->blocks + block;
         }
-        for (size_t i = 0; i < g->block && block * g->block + i < g->tiles; i++)
-            run_tile(&w, image, group, block, i, panel, b);
+        run_panel(&w, image, group, block, panel, b);
     }
 }
 

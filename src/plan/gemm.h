@@ -33,6 +33,8 @@ typedef struct opf_gemm_lines {
 /* Of a 3x3 convolution: how plan/winograd.c computes it. */
 typedef struct opf_winograd {
     const float *u;                                      /* transformed filters; NULL: computed directly */
+    const opf_const *filters;                            /* as they are, for what the transforms cannot give */
+    size_t       size;                                   /* of a tile: 4 or 2 pixels */
     size_t       down, across;                           /* tiles of an image */
     size_t       tiles, panels;                          /* of a unit, at most */
     size_t       v_row, v_point, m_row, m_point;         /* floats between tiles and points */
@@ -81,10 +83,10 @@ typedef struct opf_gemm_args {
    where the tile begins in the result, whatever c_col is. */
 opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t group, size_t row, size_t panel,
                                size_t *cols);
-/* Rows of a WINDOW product with one group, at most mr, for one panel of packed weights, without the epilogue's program.
-   pointers: taps * mr of them. */
+/* Rows of a WINDOW product with one group, at most mr, for panel number `panel`, packed at b, without the epilogue's
+   program. pointers: taps * mr of them. */
 void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t first, size_t rows, size_t panel,
-                   const float **pointers);
+                           const float *b, const float **pointers);
 
 /* Whether an image with window and a_col set may be read by lines; then sets rows and lines. */
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error);

@@ -136,10 +136,13 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         OPF_TRY(opf_gemm_try_lines(planner, &args, error));
     OPF_TRY(image_offsets(planner, &c->x, &args.a_images, error));
     OPF_TRY(zero_row(planner, per_group, &args.zeros, error));
-    opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
-    args.b                   = opf_weights_get(planner->options->weights, c->w, &format);
-    OPF_OOM_IF(error, args.b == NULL);
-    opf_winograd_choose(planner, &args, c->w);
+    if (!computed)
+        opf_winograd_choose(planner, &args, c->w);
+    if (args.winograd.u == NULL) {
+        opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
+        args.b                   = opf_weights_get(planner->options->weights, c->w, &format);
+        OPF_OOM_IF(error, args.b == NULL);
+    }
     bool planes = args.winograd.u == NULL && opf_plan_wants_row_major(planner, node->outputs[0], order);
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
     args.c_row   = planes ? 1 : (ptrdiff_t)c->filters;
@@ -169,67 +172,85 @@ typedef struct {
     bool            has_epilogue;
 } depthwise_args;
 
-/* The input lines below the window's lines at output line i0, i1; w counts lines of kernel[2] taps. */
-static size_t input_lines(const depthwise_args *d, const opf_kern *kern, const float *image, int64_t i0, int64_t i1, const float **rows,
-                          const float **filters, float *copies)
+static size_t depthwise_groups(const opf_gemm_window *w) /* of lines */
 {
-    size_t                 width = (size_t)d->window.in[2];
-    const opf_gemm_window *w = &d->window;
-    size_t                 n = 0;
-    for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
-        for (int64_t k1 = 0; k1 < w->kernel[1]; k1++) {
-            int64_t y0 = i0 * w->stride[0] - w->pad[0] + k0 * w->dilation[0], y1 = i1 * w->stride[1] - w->pad[1] + k1 * w->dilation[1];
-            if (y0 < 0 || y0 >= w->in[0] || y1 < 0 || y1 >= w->in[1])
-                continue;
-            rows[n]      = opf_line_read(kern, image + y0 * w->in_stride[0] + y1 * w->in_stride[1], (ptrdiff_t)w->in_stride[2],
-                                         (ptrdiff_t)d->x_channel, width, d->channels, copies + n * width * d->channels);
-            filters[n++] = d->w + (size_t)((k0 * w->kernel[1] + k1) * w->kernel[2]) * d->channels;
-        }
-    return n;
+    return (size_t)((w->out[0] * w->out[1] + OPF_DEPTHWISE_LINES - 1) / OPF_DEPTHWISE_LINES);
 }
 
-/* A unit is one line of pixels. */
+/* How many lines of the next output line's window are among those of this one; 0: none. */
+static size_t shared_step(const opf_gemm_window *w)
+{
+    return w->kernel[0] == 1 && w->out[0] == 1 && w->dilation[1] == 1 ? (size_t)w->stride[1] : 0;
+}
+
+/* The input lines under the window of output line at + o, NULL outside the image. Planes are copied to pixels, a line once
+   for all the windows of the unit that it is in. */
+static void input_lines(const depthwise_args *d, const opf_kern *kern, const float *image, size_t at, size_t o, const float **rows,
+                        float *copies)
+{
+    const opf_gemm_window *w  = &d->window;
+    int64_t                i0 = (int64_t)(at + o) / w->out[1] * w->stride[0] - w->pad[0];
+    int64_t                i1 = (int64_t)(at + o) % w->out[1] * w->stride[1] - w->pad[1];
+    size_t                 n_rows = (size_t)(w->kernel[0] * w->kernel[1]), step = shared_step(w), width = (size_t)w->in[2];
+    for (size_t r = 0; r < n_rows; r++) {
+        int64_t y0 = i0 + (int64_t)r / w->kernel[1] * w->dilation[0], y1 = i1 + (int64_t)r % w->kernel[1] * w->dilation[1];
+        size_t  n = o * n_rows + r;
+        if (y0 < 0 || y0 >= w->in[0] || y1 < 0 || y1 >= w->in[1])
+            rows[n] = NULL;
+        else if (o > 0 && step > 0 && r + step < n_rows)
+            rows[n] = rows[n - n_rows + step];
+        else
+            rows[n] = opf_line_read(kern, image + y0 * w->in_stride[0] + y1 * w->in_stride[1], (ptrdiff_t)w->in_stride[2],
+                                    (ptrdiff_t)d->x_channel, width, d->channels, copies + n * width * d->channels);
+    }
+}
+
+/* A unit is a few lines of pixels of one image. */
 static void run_depthwise(const opf_run_env *env, const void *arguments, size_t begin, size_t end, void *scratch)
 {
     const depthwise_args  *d       = arguments;
     const opf_gemm_window *w       = &d->window;
-    size_t                 in_rows = (size_t)(w->kernel[0] * w->kernel[1]);
-    const float          **rows = scratch, **filters = rows + in_rows;
-    float                 *copies = (float *)(void *)((char *)scratch + d->rows_bytes);
-    size_t                 lines = (size_t)(w->out[0] * w->out[1]), width = (size_t)w->out[2];
-    float                 *program = copies + d->lines, *planes = program - (d->y_channel == 1 ? 0 : width * d->channels);
+    size_t                 n_rows = (size_t)(w->kernel[0] * w->kernel[1]), step = shared_step(w);
+    const float          **rows   = scratch;
+    float                 *copies = (float *)(void *)((char *)scratch + d->rows_bytes), *program = copies + d->lines;
+    size_t                 lines = (size_t)(w->out[0] * w->out[1]), groups = depthwise_groups(w), width = (size_t)w->out[2];
+    bool                   planes = d->y_channel != 1;
     for (size_t unit = begin; unit < end; unit++) {
-        size_t             image = unit / lines, at = unit % lines;
-        const float       *x     = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
-        float             *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image +
-                            (int64_t)(at * width * (d->y_channel == 1 ? d->channels : 1));
-        float             *to    = d->y_channel == 1 ? y : planes;
-        opf_depthwise_line line  = {.rows      = rows,
-                                    .w         = filters,
-                                    .n_rows    = input_lines(d, env->kern, x, (int64_t)at / w->out[1], (int64_t)at % w->out[1], rows, filters, copies),
-                                    .taps      = (size_t)w->kernel[2],
-                                    .in        = w->in[2],
-                                    .first     = -w->pad[2],
-                                    .stride    = w->stride[2],
-                                    .dilation  = w->dilation[2],
-                                    .pixel     = d->x_channel == 1 ? (ptrdiff_t)w->in_stride[2] : (ptrdiff_t)d->channels,
-                                    .bias      = d->bias,
-                                    .dst       = to,
-                                    .dst_pixel = (ptrdiff_t)d->channels,
-                                    .pixels    = width,
-                                    .c         = d->channels,
-                                    .lo        = d->lo,
-                                    .hi        = d->hi};
-        env->kern->depthwise(&line);
+        size_t        image = unit / groups, at = unit % groups * OPF_DEPTHWISE_LINES, row = at * width;
+        const float  *x     = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
+        float        *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)(row * (planes ? 1 : d->channels));
+        float        *to    = planes ? program - OPF_DEPTHWISE_LINES * width * d->channels : y;
+        opf_depthwise job   = {.rows      = rows,
+                               .w         = d->w,
+                               .lines     = lines - at < OPF_DEPTHWISE_LINES ? lines - at : OPF_DEPTHWISE_LINES,
+                               .n_rows    = n_rows,
+                               .taps      = (size_t)w->kernel[2],
+                               .step      = step,
+                               .in        = w->in[2],
+                               .first     = -w->pad[2],
+                               .stride    = w->stride[2],
+                               .dilation  = w->dilation[2],
+                               .pixel     = d->x_channel == 1 ? (ptrdiff_t)w->in_stride[2] : (ptrdiff_t)d->channels,
+                               .bias      = d->bias,
+                               .dst       = to,
+                               .dst_line  = (ptrdiff_t)(width * d->channels),
+                               .dst_pixel = (ptrdiff_t)d->channels,
+                               .pixels    = width,
+                               .c         = d->channels,
+                               .lo        = d->lo,
+                               .hi        = d->hi};
+        for (size_t o = 0; o < job.lines; o++)
+            input_lines(d, env->kern, x, at, o, rows, copies);
+        env->kern->depthwise(&job);
         if (d->has_epilogue) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
-            opf_bound_at(env, &d->epilogue, image, at * width, 0, operands, stores);
-            opf_program_run(env->kern, &d->epilogue.program, operands, stores, to, (ptrdiff_t)d->channels, to, (ptrdiff_t)d->channels, width,
-                            d->channels, program);
+            opf_bound_at(env, &d->epilogue, image, row, 0, operands, stores);
+            opf_program_run(env->kern, &d->epilogue.program, operands, stores, to, (ptrdiff_t)d->channels, to, (ptrdiff_t)d->channels,
+                            job.lines * width, d->channels, program);
         }
-        if (d->y_channel != 1)
-            opf_line_write(env->kern, to, width, d->channels, y, (ptrdiff_t)d->y_channel);
+        if (planes)
+            opf_line_write(env->kern, to, job.lines * width, d->channels, y, (ptrdiff_t)d->y_channel);
     }
 }
 
@@ -260,7 +281,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.x_channel = c->x.strides[1];
     args.y_image   = c->y.strides[0];
     args.y_channel = planes ? c->pixels : 1;
-    args.lines     = (size_t)((args.x_channel == 1 ? 0 : window_lines * c->window.in[2]) + (planes ? c->window.out[2] : 0)) * args.channels;
+    args.lines     = (size_t)((args.x_channel == 1 ? 0 : window_lines * c->window.in[2]) + (planes ? c->window.out[2] : 0)) * args.channels * OPF_DEPTHWISE_LINES;
     opf_lowered     rest    = *lowered;
     const opf_instr *first  = &rest.program.instr[0];
     if (rest.program.n == 1 && first->store < 0 && first->args[0] == 0 && (first->op == OPF_EW_RELU || first->op == OPF_EW_CLIP)) {
@@ -272,14 +293,14 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.has_epilogue = rest.program.n != 0;
     if (args.has_epilogue)
         OPF_TRY(opf_bind(planner, &rest, &c->y, conv_split(c->y.rank), &args.epilogue, operands, stores, error));
-    args.rows_bytes        = (2 * args.taps * sizeof(float *) + 63) & ~(size_t)63;
+    args.rows_bytes        = (OPF_DEPTHWISE_LINES * args.taps * sizeof(float *) + 63) & ~(size_t)63;
     size_t         scratch = args.rows_bytes + (args.lines + opf_program_scratch(&rest.program)) * sizeof(float);
     depthwise_args *kept   = opf_arena_copy(planner->arena, &args, sizeof args);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel        = "depthwise_f32",
                           .run           = run_depthwise,
                           .args          = kept,
-                          .units         = args.images * (size_t)(c->window.out[0] * c->window.out[1]),
+                          .units         = args.images * depthwise_groups(&c->window),
                           .scratch_bytes = scratch,
                           .flops         = 2.0 * (double)(c->images * c->pixels * c->channels * c->taps)};
     OPF_TRY(opf_plan_add_step(planner, &step, error));

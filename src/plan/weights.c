@@ -197,23 +197,28 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
                                .scratch_bytes = (size_t)(k * nr) * sizeof(float)};
 }
 
+void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch)
+{
+    int64_t c = w->dims[1], start[OPF_MAX_RANK] = {first}, count[OPF_MAX_RANK] = {cols};
+    for (int32_t i = 1; i < w->rank; i++)
+        count[i] = w->dims[i];
+    opf_const_read_f32(w, start, count, scratch);
+    if (cols < nr)
+        memset(panel, 0, (size_t)(taps * c * nr) * sizeof *panel);
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < c; i++)
+            for (int64_t t = 0; t < taps; t++)
+                panel[(t * c + i) * nr + j] = scratch[(j * c + i) * taps + t];
+}
+
 /* numbers: o per group, c, taps, groups * 1000 + nr */
 static void build_conv(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
 {
     int64_t o = numbers[0], c = numbers[1], taps = numbers[2], groups = numbers[3] / 1000, nr = numbers[3] % 1000;
-    float  *panel = dst, *filters = scratch;
+    float  *panel = dst;
     for (int64_t g = 0; g < groups; g++)
-        for (int64_t o0 = 0; o0 < o; o0 += nr, panel += taps * c * nr) {
-            int64_t cols = o - o0 < nr ? o - o0 : nr, start[OPF_MAX_RANK] = {g * o + o0}, count[OPF_MAX_RANK] = {cols};
-            for (int32_t i = 1; i < w->rank; i++)
-                count[i] = w->dims[i];
-            opf_const_read_f32(w, start, count, filters);
-            memset(panel, 0, (size_t)(taps * c * nr) * sizeof *panel);
-            for (int64_t j = 0; j < cols; j++)
-                for (int64_t i = 0; i < c; i++)
-                    for (int64_t t = 0; t < taps; t++)
-                        panel[(t * c + i) * nr + j] = filters[(j * c + i) * taps + t];
-        }
+        for (int64_t o0 = 0; o0 < o; o0 += nr, panel += taps * c * nr)
+            opf_conv_panel(w, g * o + o0, o - o0 < nr ? o - o0 : nr, taps, nr, panel, scratch);
 }
 
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr)
@@ -225,27 +230,33 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
 }
 
-/* One axis of G g G^T: 3 values to 6, nr filters side by side; values lie `stride` apart. */
-static void transform_axis(const double *in, double *out, int64_t in_stride, int64_t out_stride, int64_t nr)
+/* One axis of G g G^T: 3 values to size + 2, nr filters side by side; values lie `stride` apart. */
+static void transform_axis(int64_t size, const double *in, double *out, int64_t in_stride, int64_t out_stride, int64_t nr)
 {
     const double root = 1.4142135623730950488;
     for (int64_t j = 0; j < nr; j++) {
         double a = in[j], b = in[in_stride + j], c = in[2 * in_stride + j];
-        out[j]                  = a;
+        out[j]                           = a;
+        out[(size + 1) * out_stride + j] = c;
+        if (size == 2) {
+            out[out_stride + j]     = (a + c + b) / 2;
+            out[2 * out_stride + j] = (a + c - b) / 2;
+            continue;
+        }
         out[out_stride + j]     = (a + 0.5 * c + 0.5 * root * b) / -1.5;
         out[2 * out_stride + j] = (a + 0.5 * c - 0.5 * root * b) / -1.5;
         out[3 * out_stride + j] = (a + 2 * c + root * b) / 6;
         out[4 * out_stride + j] = (a + 2 * c - root * b) / 6;
-        out[5 * out_stride + j] = c;
     }
 }
 
-/* numbers: o, c, nr. scratch: nr filters as they are, then doubles [9][nr], [3][6][nr], [6][6][nr]. */
+/* numbers: o, c, nr, size. With window = size + 2, scratch: doubles [9][nr], [3][window][nr], [window][window][nr], then nr
+   filters as they are. */
 static void build_winograd(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
 {
-    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], panels = round_up(o, nr) / nr;
-    double *g = scratch, *rows = g + 9 * nr, *u = rows + 18 * nr;
-    float  *filters = (float *)(u + 36 * nr), *out = dst;
+    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], size = numbers[3], window = size + 2, panels = round_up(o, nr) / nr;
+    double *g = scratch, *rows = g + 9 * nr, *u = rows + 3 * window * nr;
+    float  *filters = (float *)(u + window * window * nr), *out = dst;
     for (int64_t panel = 0; panel < panels; panel++) {
         int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
         opf_const_read_f32(w, (int64_t[]){panel * nr, 0, 0, 0}, (int64_t[]){cols, c, 3, 3}, filters);
@@ -255,23 +266,25 @@ static void build_winograd(const opf_const *w, const int64_t *numbers, void *dst
                 for (int64_t t = 0; t < 9; t++)
                     g[t * nr + j] = (double)filters[(j * c + i) * 9 + t];
             for (int64_t y = 0; y < 3; y++)
-                transform_axis(g + y * 3 * nr, rows + y * 6 * nr, nr, nr, nr);
-            for (int64_t x = 0; x < 6; x++)
-                transform_axis(rows + x * nr, u + x * nr, 6 * nr, 6 * nr, nr);
-            for (int64_t p = 0; p < 36; p++)
+                transform_axis(size, g + y * 3 * nr, rows + y * window * nr, nr, nr, nr);
+            for (int64_t x = 0; x < window; x++)
+                transform_axis(size, rows + x * nr, u + x * nr, window * nr, window * nr, nr);
+            for (int64_t p = 0; p < window * window; p++)
                 for (int64_t j = 0; j < nr; j++)
                     out[((p * panels + panel) * c + i) * nr + j] = (float)u[p * nr + j];
         }
     }
 }
 
-opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr)
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t size)
 {
+    int64_t window = size + 2;
     return (opf_weight_format){.name          = "winograd",
-                               .numbers       = {o, c, nr},
-                               .bytes         = (size_t)(36 * round_up(o, nr) * c) * sizeof(float),
+                               .numbers       = {o, c, nr, size},
+                               .bytes         = (size_t)(window * window * round_up(o, nr) * c) * sizeof(float),
                                .build         = build_winograd,
-                               .scratch_bytes = (size_t)(63 * nr) * sizeof(double) + (size_t)(nr * c * 9) * sizeof(float)};
+                               .scratch_bytes = (size_t)((9 + 3 * window + window * window) * nr) * sizeof(double) +
+                                                (size_t)(nr * c * 9) * sizeof(float)};
 }
 
 /* numbers: c, taps */

@@ -39,8 +39,10 @@ const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
 opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed);
 /* Filters [o, c, taps…] of one of `groups` groups each to panels [groups][o/groups/nr][taps*c][nr]. */
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr);
-/* Filters [o, c, 3, 3] to panels [36][o/nr][c][nr] of their transforms for F(4x4, 3x3). */
-opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr);
+/* One panel of it, [taps][c][nr], of the filters first to first + cols - 1. scratch: nr * c * taps floats. */
+void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch);
+/* Filters [o, c, 3, 3] to panels [(size + 2)^2][o/nr][c][nr] of their transforms for F(size x size, 3x3), size 4 or 2. */
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t size);
 /* Filters [c, 1, taps…] to [taps][c]. */
 opf_weight_format opf_format_depthwise(int64_t c, int64_t taps);
 /* A vector of n floats padded with zeros to a multiple of nr, per group. */

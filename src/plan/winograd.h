@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a variant of the product step. Bias, residual, clamp and epilogue
+ * 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3) or F(2x2, 3x3): a variant of the product step. Bias, residual, clamp and epilogue
  * are those of the product; a tile whose sums are not finite is computed again by it.
  */
 #ifndef OPF_PLAN_WINOGRAD_H

@@ -8,27 +8,30 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_NR = 32, MAX_C = 64, MAX_MR = 32 };
+enum { MAX_NR = 32, MAX_C = 64, MAX_MR = 32, MAX_POINTS = OPF_WINOGRAD_WINDOW * OPF_WINOGRAD_WINDOW };
 
 /* G g G^T, the transform of a filter, by Lagrange's weights of the points. */
-static void transform_filter(const float *g, double *u)
+static void transform_filter(int size, const float *g, double *u)
 {
-    const double points[4] = {sqrt(0.5), -sqrt(0.5), sqrt(2), -sqrt(2)};
-    double       rows[6][3] = {{1, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 1}};
-    for (int p = 0; p < 4; p++)
+    static const double units[] = {1, -1};
+    const double        roots[] = {sqrt(0.5), -sqrt(0.5), sqrt(2), -sqrt(2)}, *points = size == 2 ? units : roots;
+    double              rows[OPF_WINOGRAD_WINDOW][3] = {{1, 0, 0}};
+    const int           window = size + 2;
+    for (int p = 0; p < size; p++)
         for (int k = 0; k < 3; k++)
-            rows[1 + p][k] = pow(points[p], k) / (p < 2 ? -1.5 : 6);
-    for (int i = 0; i < 6; i++)
-        for (int j = 0; j < 6; j++) {
-            u[i * 6 + j] = 0;
+            rows[1 + p][k] = pow(points[p], k) / (size == 2 ? 2 : p < 2 ? -1.5 : 6);
+    rows[window - 1][2] = 1;
+    for (int i = 0; i < window; i++)
+        for (int j = 0; j < window; j++) {
+            u[i * window + j] = 0;
             for (int a = 0; a < 3; a++)
                 for (int b = 0; b < 3; b++)
-                    u[i * 6 + j] += rows[i][a] * rows[j][b] * (double)g[a * 3 + b];
+                    u[i * window + j] += rows[i][a] * rows[j][b] * (double)g[a * 3 + b];
         }
 }
 
 typedef struct problem {
-    size_t              c, cols;
+    size_t              c, cols, points;
     opf_winograd_input  in;
     opf_winograd_output out;
     float              *w; /* [cols][c][9] */
@@ -43,13 +46,16 @@ static void make_problem(checker *check, problem *p)
     p->w    = check_array(check, p->cols * p->c * 9);
     check_fill(check, p->w, p->cols * p->c * 9, 1);
     opf_winograd_input *in = &p->in;
+    in->size = p->out.size = check_random(check, 2) ? 4 : 2;
     in->c                  = p->c;
-    in->bottom = in->right = 6;
+    const int window       = in->size + 2;
+    p->points              = (size_t)(window * window);
+    in->bottom = in->right = window;
     if (check_random(check, 2)) {
-        in->top    = (int)check_random(check, 4);
-        in->bottom = in->top + (int)check_random(check, (uint64_t)(7 - in->top));
-        in->left   = (int)check_random(check, 4);
-        in->right  = in->left + (int)check_random(check, (uint64_t)(7 - in->left));
+        in->top    = (int)check_random(check, (uint64_t)window - 2);
+        in->bottom = in->top + (int)check_random(check, (uint64_t)(window + 1 - in->top));
+        in->left   = (int)check_random(check, (uint64_t)window - 2);
+        in->right  = in->left + (int)check_random(check, (uint64_t)(window + 1 - in->left));
     }
     /* Only the pixels inside exist. */
     const ptrdiff_t height = in->bottom - in->top, width = in->right - in->left;
@@ -61,7 +67,7 @@ static void make_problem(checker *check, problem *p)
     check_fill(check, x, size, 1);
     in->x       = any ? x - in->top * in->row - in->left * in->pixel : x;
     in->v_point = (ptrdiff_t)((p->c + 15) / 16 * 16 + (check_random(check, 2) ? 0 : 16));
-    in->v       = check_array(check, (size_t)in->v_point * 36);
+    in->v       = check_array(check, (size_t)in->v_point * p->points);
 }
 
 static double input_at(const opf_winograd_input *in, int i, int j, size_t c)
@@ -75,20 +81,20 @@ static double input_at(const opf_winograd_input *in, int i, int j, size_t c)
 static void multiply(checker *check, problem *p, float *m)
 {
     const size_t nr = check->kern->nr;
-    static _Alignas(64) float panels[36][MAX_C * MAX_NR];
+    static _Alignas(64) float panels[MAX_POINTS][MAX_C * MAX_NR];
     memset(panels, 0, sizeof panels);
     for (size_t n = 0; n < p->cols; n++)
         for (size_t c = 0; c < p->c; c++) {
-            double u[36];
-            transform_filter(p->w + (n * p->c + c) * 9, u);
-            for (int k = 0; k < 36; k++)
+            double u[MAX_POINTS];
+            transform_filter(p->in.size, p->w + (n * p->c + c) * 9, u);
+            for (size_t k = 0; k < p->points; k++)
                 panels[k][c * nr + n] = (float)u[k];
         }
-    for (int k = 0; k < 36; k++) {
+    for (size_t k = 0; k < p->points; k++) {
         const float *rows[MAX_MR];
         for (size_t r = 0; r < check->kern->mr; r++)
-            rows[r] = p->in.v + k * p->in.v_point;
-        const opf_gemm_tile tile = {.a = rows, .taps = 1, .kc = p->c, .b = panels[k], .c = m + (size_t)k * nr,
+            rows[r] = p->in.v + (ptrdiff_t)k * p->in.v_point;
+        const opf_gemm_tile tile = {.a = rows, .taps = 1, .kc = p->c, .b = panels[k], .c = m + k * nr,
                                     .lo = -INFINITY, .hi = INFINITY};
         check->kern->gemm(&tile, 1, nr);
     }
@@ -117,25 +123,25 @@ static void run(checker *check, int index)
     (void)index;
     double mean_sum = 0;
     int    mean_n   = 0;
-    for (int round = 0; round < 60 && !check->failed; round++) {
+    for (int round = 0; round < 120 && !check->failed; round++) {
         problem p;
         check_reset(check);
         make_problem(check, &p);
         const size_t nr     = check->kern->nr;
         const bool   broken = check_random(check, 8) == 0;
-        float       *m = check_array(check, 36 * nr), *bias = check_array(check, nr);
+        float       *m = check_array(check, p.points * nr), *bias = check_array(check, nr);
         check_fill(check, bias, nr, 1);
         check->kern->winograd_input(&p.in);
         multiply(check, &p, m);
         if (broken)
-            m[check_random(check, 36) * nr + check_random(check, p.cols)] = check_random(check, 2) ? NAN : INFINITY;
+            m[check_random(check, p.points) * nr + check_random(check, p.cols)] = check_random(check, 2) ? NAN : INFINITY;
 
         opf_winograd_output *out = &p.out;
         out->m                   = m;
         out->m_point             = (ptrdiff_t)nr;
         out->bias                = check_random(check, 2) ? bias : NULL;
-        out->rows                = 1 + (size_t)check_random(check, 4);
-        out->pixels              = 1 + (size_t)check_random(check, 4);
+        out->rows                = 1 + (size_t)check_random(check, (uint64_t)out->size);
+        out->pixels              = 1 + (size_t)check_random(check, (uint64_t)out->size);
         out->cols                = p.cols;
         out->pixel               = (ptrdiff_t)(p.cols + check_random(check, 10));
         out->row                 = (ptrdiff_t)out->pixels * out->pixel;

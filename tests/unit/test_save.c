@@ -30,8 +30,8 @@ static int remove_folder(void **state)
 static const char *path_of(const char *name)
 {
     static char paths[4][128];
-    static int  next;
-    char       *path = paths[next++ % 4];
+    static int next;
+    char *path = paths[next++ % 4];
     (void)snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }
@@ -45,9 +45,9 @@ static bool exists(const char *path)
 static opf_text read_file(const char *path, opf_arena *arena)
 {
     opf_text text;
-    char     block[4096];
-    size_t   n;
-    FILE    *file = fopen(path, "rb");
+    char block[4096];
+    size_t n;
+    FILE *file = fopen(path, "rb");
     assert_non_null(file);
     opf_text_init(&text, arena);
     while ((n = fread(block, 1, sizeof block, file)) > 0)
@@ -64,7 +64,8 @@ typedef struct subject {
 
 /* Weights begin with w, positive ones with p. */
 static const subject subjects[] = {
-    {"g (float[N,8,6,6] x, float[8,8,3,3] w1, float[8,8,3,3] w2, float[8] p1, float[8] w3, float[8] w4, float[8] p2) => (y) {"
+    {"g (float[N,8,6,6] x, float[8,8,3,3] w1, float[8,8,3,3] w2, float[8] p1, float[8] w3, float[8] w4, float[8] p2) "
+     "=> (y) {"
      " a = Conv <pads = [1, 1, 1, 1]> (x, w1) n = BatchNormalization(a, p1, w3, w4, p2) r = Relu(n)"
      " b = Conv <pads = [1, 1, 1, 1]> (r, w2) s = Add(x, b) y = Relu(s) }",
      "N=2"},
@@ -77,17 +78,22 @@ static const subject subjects[] = {
      " v = HardSwish(a) d = Mish(a) t = Swish <alpha = 1.7> (d) }",
      "N=1 S=5"},
     {"g (float[N,S,16] x, float[16,16] w1, float[16,16] w2, float[16,16] w3, float[16] w4, float[N,1,1,S] m) => (y) {"
-     " q0 = MatMul(x, w1) q1 = Add(q0, w4) k0 = MatMul(x, w2) v0 = MatMul(x, w3) h = Constant <value_ints = [0, 0, 4, -1]> ()"
-     " q2 = Reshape(q1, h) q = Transpose <perm = [0, 2, 1, 3]> (q2) k2 = Reshape(k0, h) k = Transpose <perm = [0, 2, 3, 1]> (k2)"
-     " v2 = Reshape(v0, h) v = Transpose <perm = [0, 2, 1, 3]> (v2) s = MatMul(q, k) f = Constant <value_float = 0.5> ()"
+     " q0 = MatMul(x, w1) q1 = Add(q0, w4) k0 = MatMul(x, w2) v0 = MatMul(x, w3) h = Constant <value_ints = [0, 0, 4, "
+     "-1]> ()"
+     " q2 = Reshape(q1, h) q = Transpose <perm = [0, 2, 1, 3]> (q2) k2 = Reshape(k0, h) k = Transpose <perm = [0, 2, "
+     "3, 1]> (k2)"
+     " v2 = Reshape(v0, h) v = Transpose <perm = [0, 2, 1, 3]> (v2) s = MatMul(q, k) f = Constant <value_float = 0.5> "
+     "()"
      " t = Mul(s, f) u = Add(t, m) p = Softmax(u) o = MatMul(p, v) r = Transpose <perm = [0, 2, 1, 3]> (o)"
      " j = Constant <value_ints = [0, 0, 16]> () y = Reshape(r, j) }",
      "N=2 S=5"},
-    {"g (float[N,4,S,8] q, float[N,4,T,8] k, float[N,4,T,8] v, bool[S,T] m) => (y) { t = Transpose <perm = [0, 1, 3, 2]> (k)"
+    {"g (float[N,4,S,8] q, float[N,4,T,8] k, float[N,4,T,8] v, bool[S,T] m) => (y) { t = Transpose <perm = [0, 1, 3, "
+     "2]> (k)"
      " s = MatMul(q, t) f = Constant <value_float = 0.3> () z = Mul(s, f) c = Constant <value_float = -100.0> ()"
      " u = Where(m, z, c) p = Softmax(u) y = MatMul(p, v) }",
      "N=2 S=3 T=5"},
-    {"g (float[N,6,4,4] x, float[6] w1, float[6] w2) => (y) { y = GroupNormalization <num_groups = 3> (x, w1, w2) }", "N=2"},
+    {"g (float[N,6,4,4] x, float[6] w1, float[6] w2) => (y) { y = GroupNormalization <num_groups = 3> (x, w1, w2) }",
+     "N=2"},
     {"g (bool c, float[N] x, float[N] z) => (y, k) {"
      " k = Constant <value_floats = [1.0, 2.0]> ()"
      " y = If <then_branch = t () => (a) { b = Exp(x) a = Add(b, z) },"
@@ -98,9 +104,9 @@ static const subject subjects[] = {
 };
 
 typedef struct saved_model {
-    opf_model   *model;
+    opf_model *model;
     opf_explanation explanation;
-    opf_report  *report;
+    opf_report *report;
 } saved_model;
 
 static void explain(saved_model *m)
@@ -127,11 +133,11 @@ static void same_kernels(const opf_explanation *a, const opf_explanation *b, con
 
 static void check_subject(const subject *s, const opf_save_options *options)
 {
-    text_model  before;
+    text_model before;
     saved_model a = {0}, b = {0};
-    opf_error   error;
-    tensors     inputs;
-    results     want, have;
+    opf_error error;
+    tensors inputs;
+    results want, have;
     const char *path = path_of("model.onnx");
     text_model_open(&before, s->text, NULL, 7);
     if (opf_model_save_onnx(before.model, path, options, NULL, &error) != OPF_OK)
@@ -168,17 +174,18 @@ static void there_and_back(void **state)
 
 /* ---- the opset ---- */
 
-static opf_status save_text(const char *text, const opf_save_options *options, const char *path, opf_saved *saved, opf_error *error)
+static opf_status save_text(const char *text, const opf_save_options *options, const char *path, opf_saved *saved,
+                            opf_error *error)
 {
-    text_model  m;
+    text_model m;
     opf_report *report = NULL;
     text_model_open(&m, text, NULL, 1);
     const opf_status status = opf_model_save_onnx(m.model, path, options, &report, error);
     assert_true((status == OPF_OK) == (report != NULL));
     if (report != NULL) {
-        *saved        = *opf_report_saved(report);
+        *saved = *opf_report_saved(report);
         saved->raised = saved->raised != NULL ? "raised" : NULL;
-        saved->ops    = NULL;
+        saved->ops = NULL;
     }
     opf_report_destroy(&report);
     text_model_close(&m);
@@ -188,8 +195,8 @@ static opf_status save_text(const char *text, const opf_save_options *options, c
 static void an_opset_that_cannot_say_it(void **state)
 {
     const char *path = path_of("none.onnx");
-    opf_saved   saved;
-    opf_error   error;
+    opf_saved saved;
+    opf_error error;
     (void)state;
     const char *text = "g (float[N] x, int64[N] i) => (y) { y = GatherElements(x, i) }";
     assert_int_equal(save_text(text, &(opf_save_options){.opset = 8}, path, &saved, &error), OPF_UNSUPPORTED);
@@ -206,21 +213,23 @@ static void an_opset_that_cannot_say_it(void **state)
 static void the_opset_goes_up_when_it_must(void **state)
 {
     static const char tail[] = "com.microsoft";
-    opf_heap          heap;
-    opf_arena         arena;
-    opf_model        *model = NULL;
-    opf_report       *report = NULL;
-    opf_error         error;
+    opf_heap heap;
+    opf_arena arena;
+    opf_model *model = NULL;
+    opf_report *report = NULL;
+    opf_error error;
     (void)state;
     opf_heap_init(&heap, NULL, 0);
     opf_arena_init(&arena, &heap);
-    opf_text t = pb_begin(&arena), graph = pb_begin(&arena), node = pb_begin(&arena), opset = pb_begin(&arena), port, type, tensor, shape, dim;
+    opf_text t = pb_begin(&arena), graph = pb_begin(&arena), node = pb_begin(&arena), opset = pb_begin(&arena), port,
+             type, tensor, shape, dim;
     const char *names[] = {"x", "y"};
     pb_string(&node, 1, "x"), pb_string(&node, 2, "y"), pb_string(&node, 4, "Trilu"), pb_string(&node, 7, tail);
     pb_message(&graph, 1, &node);
     pb_string(&graph, 2, "g");
     for (unsigned i = 0; i < 2; i++) {
-        port = pb_begin(&arena), type = pb_begin(&arena), tensor = pb_begin(&arena), shape = pb_begin(&arena), dim = pb_begin(&arena);
+        port = pb_begin(&arena), type = pb_begin(&arena), tensor = pb_begin(&arena), shape = pb_begin(&arena),
+        dim = pb_begin(&arena);
         pb_int(&dim, 1, 4);
         pb_message(&shape, 1, &dim), pb_message(&shape, 1, &dim);
         pb_int(&tensor, 1, OPF_FLOAT), pb_message(&tensor, 2, &shape), pb_message(&type, 1, &tensor);
@@ -250,17 +259,21 @@ static bool holds(const opf_text *file, const char *text)
 
 static void documentation_stays(void **state)
 {
-    static const char *const kept[] = {"who made it", "what it is", "a key", "a value", "of the graph", "of the node", "the input", "batch"};
-    opf_heap                 heap;
-    opf_arena                arena;
-    opf_model               *model = NULL;
-    opf_error                error;
+    static const char *const kept[] = {"who made it",  "what it is",  "a key",     "a value",
+                                       "of the graph", "of the node", "the input", "batch"};
+    opf_heap heap;
+    opf_arena arena;
+    opf_model *model = NULL;
+    opf_error error;
     (void)state;
     opf_heap_init(&heap, NULL, 0);
     opf_arena_init(&arena, &heap);
-    opf_text t = pb_begin(&arena), graph = pb_begin(&arena), node = pb_begin(&arena), opset = pb_begin(&arena), entry = pb_begin(&arena);
-    opf_text port = pb_begin(&arena), type = pb_begin(&arena), tensor = pb_begin(&arena), shape = pb_begin(&arena), dim = pb_begin(&arena);
-    pb_string(&node, 1, "x"), pb_string(&node, 2, "y"), pb_string(&node, 3, "n"), pb_string(&node, 4, "Relu"), pb_string(&node, 6, "of the node");
+    opf_text t = pb_begin(&arena), graph = pb_begin(&arena), node = pb_begin(&arena), opset = pb_begin(&arena),
+             entry = pb_begin(&arena);
+    opf_text port = pb_begin(&arena), type = pb_begin(&arena), tensor = pb_begin(&arena), shape = pb_begin(&arena),
+             dim = pb_begin(&arena);
+    pb_string(&node, 1, "x"), pb_string(&node, 2, "y"), pb_string(&node, 3, "n"), pb_string(&node, 4, "Relu"),
+        pb_string(&node, 6, "of the node");
     pb_message(&graph, 1, &node);
     pb_string(&graph, 2, "g"), pb_string(&graph, 10, "of the graph");
     pb_string(&dim, 2, "batch"), pb_message(&shape, 1, &dim);
@@ -269,13 +282,14 @@ static void documentation_stays(void **state)
     pb_message(&graph, 11, &port);
     port = pb_begin(&arena);
     pb_string(&port, 1, "y"), pb_message(&graph, 12, &port);
-    pb_int(&t, 1, 8), pb_string(&t, 2, "who made it"), pb_int(&t, 5, 77), pb_string(&t, 6, "what it is"), pb_message(&t, 7, &graph);
+    pb_int(&t, 1, 8), pb_string(&t, 2, "who made it"), pb_int(&t, 5, 77), pb_string(&t, 6, "what it is"),
+        pb_message(&t, 7, &graph);
     pb_string(&opset, 1, ""), pb_int(&opset, 2, 13), pb_message(&t, 8, &opset);
     pb_string(&entry, 1, "a key"), pb_string(&entry, 2, "a value"), pb_message(&t, 14, &entry);
     for (int round = 0; round < 2; round++) {
-        const opf_named_value   size    = {"batch", 3};
+        const opf_named_value size = {"batch", 3};
         const opf_model_options options = {.dims = &size, .n_dims = round == 0 ? 0 : 1};
-        const char             *path    = path_of("kept.onnx");
+        const char *path = path_of("kept.onnx");
         if (opf_model_from_memory(t.data, t.length, NULL, &options, &model, &error) != OPF_OK ||
             opf_model_save_onnx(model, path, NULL, NULL, &error) != OPF_OK)
             fail_msg("%s", error.message);
@@ -295,10 +309,10 @@ static const char *const product = "g (float[N,8] x, float[8,64] w) => (y) { y =
 static void weights_outside(void **state)
 {
     const char *path = path_of("outside.onnx"), *data = path_of("outside.onnx.data");
-    opf_saved   saved;
-    opf_error   error;
+    opf_saved saved;
+    opf_error error;
     struct stat info;
-    opf_model  *model = NULL;
+    opf_model *model = NULL;
     (void)state;
     assert_int_equal(save_text(product, &(opf_save_options){.external_above = 1}, path, &saved, &error), OPF_OK);
     assert_int_equal(stat(data, &info), 0);
@@ -325,7 +339,8 @@ static void nothing_is_left_of_a_failure(void **state)
     assert_int_equal(save_text(product, NULL, folder, &saved, &error), OPF_IO);
     /* The weights cannot be put in place: a folder has their name. */
     assert_int_equal(mkdir(path_of("half.onnx.data"), 0700), 0);
-    assert_int_equal(save_text(product, &(opf_save_options){.external_above = 1}, path_of("half.onnx"), &saved, &error), OPF_IO);
+    assert_int_equal(save_text(product, &(opf_save_options){.external_above = 1}, path_of("half.onnx"), &saved, &error),
+                     OPF_IO);
     assert_false(exists(path_of("half.onnx")));
 }
 
@@ -335,23 +350,23 @@ static void nothing_is_left_of_a_failure(void **state)
 static void recipes_by_panels(void **state)
 {
     static const int64_t shapes[][3] = {{700, 30, 40}, {3, 5, 90000}, {2, 1000, 300}, {1, 1, 600000}};
-    opf_heap             heap;
-    opf_arena            arena;
-    opf_error            error;
+    opf_heap heap;
+    opf_arena arena;
+    opf_error error;
     (void)state;
     opf_heap_init(&heap, NULL, 0);
     opf_arena_init(&arena, &heap);
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        opf_const_pool pool   = {.arena = &arena, .next_id = 1};
-        const size_t   count  = (size_t)(shapes[s][0] * shapes[s][1] * shapes[s][2]);
-        const char    *path   = path_of("constant");
-        float         *data   = malloc(count * sizeof *data), *whole = malloc(count * sizeof *data);
-        opf_output     output;
-        opf_text       file;
+        opf_const_pool pool = {.arena = &arena, .next_id = 1};
+        const size_t count = (size_t)(shapes[s][0] * shapes[s][1] * shapes[s][2]);
+        const char *path = path_of("constant");
+        float *data = malloc(count * sizeof *data), *whole = malloc(count * sizeof *data);
+        opf_output output;
+        opf_text file;
         for (size_t i = 0; i < count; i++)
             data[i] = (float)i;
         const opf_const *c = opf_const_bytes(&pool, OPF_FLOAT, 3, shapes[s], data, count * sizeof *data);
-        c                  = opf_const_transpose(&pool, c, (const int32_t[]){1, 2, 0});
+        c = opf_const_transpose(&pool, c, (const int32_t[]){1, 2, 0});
         assert_int_equal(opf_output_open(&output, path, &error), OPF_OK);
         assert_int_equal(opf_save_write_constant(&output, c, &heap, &error), OPF_OK);
         assert_int_equal(opf_output_commit(&output, &error), OPF_OK);
@@ -367,9 +382,9 @@ static void recipes_by_panels(void **state)
 
 static void fields_of_a_message(void **state)
 {
-    opf_heap     heap;
-    opf_arena    arena;
-    opf_text     text, inner;
+    opf_heap heap;
+    opf_arena arena;
+    opf_text text, inner;
     opf_pb_field field;
     (void)state;
     opf_heap_init(&heap, NULL, 0);

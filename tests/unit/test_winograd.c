@@ -57,10 +57,14 @@ static void test_shapes(void **state)
 {
     static const char *const sizes[] = {"N=1 H=9 W=13", "N=2 H=8 W=7", "N=5 H=6 W=4", "N=1 H=24 W=17", NULL};
     static const char *const wide[]  = {"N=1 H=7 W=26", NULL};
+    static const char *const small[] = {"N=1 H=10 W=9", NULL}; /* and many channels: tiles of 2 */
     (void)state;
     check_text("g (float[N,17,H,W] x, float[35,17,3,3] w, float[35] w2) => (y) { a = Conv<pads = [1,1,1,1]>(x, w, w2) y = Relu(a) }", sizes, NULL, false);
     check_text("g (float[N,9,H,W] x, float[64,9,3,3] w) => (y) { y = Conv<pads = [2,1,0,3]>(x, w) }", sizes, NULL, false);
     check_text("g (float[N,70,H,W] x, float[131,70,3,3] w, float[131] w2) => (y) { y = Conv(x, w, w2) }", wide, NULL, false);
+    check_text("g (float[N,179,H,W] x, float[181,179,3,3] w, float[181] w2, float[N,181,H,W] r) => (y)"
+               "{ a = Conv<pads = [1,1,1,1]>(x, w, w2) b = Add(a, r) y = Relu(b) }",
+               small, NULL, false);
     check_text("g (float[N,24,H,W] x, float[8,24,3,3] w) => (y) { y = Conv<auto_pad = \"SAME_UPPER\">(x, w) }", wide, NULL, false);
 }
 

@@ -137,20 +137,23 @@ static void log_softmax(const float *x, float *y, size_t n)
         y[i] = (float)((double)x[i] - (double)top - shift);
 }
 
-static void depthwise(const opf_depthwise_line *line)
+static void depthwise(const opf_depthwise *d)
 {
-    for (size_t p = 0; p < line->pixels; p++)
-        for (size_t i = 0; i < line->c; i++) {
-            const int64_t first = line->first + (int64_t)p * line->stride;
-            float         acc   = line->bias ? line->bias[i] : 0.0f;
-            for (size_t r = 0; r < line->n_rows; r++)
-                for (size_t t = 0; t < line->taps; t++) {
-                    const int64_t at = first + (int64_t)t * line->dilation;
-                    if (at >= 0 && at < line->in)
-                        acc += line->rows[r][(ptrdiff_t)at * line->pixel + (ptrdiff_t)i] * line->w[r][t * line->c + i];
+    for (size_t o = 0; o < d->lines; o++)
+        for (size_t p = 0; p < d->pixels; p++)
+            for (size_t i = 0; i < d->c; i++) {
+                const int64_t first = d->first + (int64_t)p * d->stride;
+                float         acc   = d->bias ? d->bias[i] : 0.0f;
+                for (size_t r = 0; r < d->n_rows; r++) {
+                    const float *row = d->rows[o * d->n_rows + r];
+                    for (size_t t = 0; row != NULL && t < d->taps; t++) {
+                        const int64_t at = first + (int64_t)t * d->dilation;
+                        if (at >= 0 && at < d->in)
+                            acc += row[(ptrdiff_t)at * d->pixel + (ptrdiff_t)i] * d->w[(r * d->taps + t) * d->c + i];
+                    }
                 }
-            line->dst[(ptrdiff_t)p * line->dst_pixel + (ptrdiff_t)i] = clamp(acc, line->lo, line->hi);
-        }
+                d->dst[(ptrdiff_t)o * d->dst_line + (ptrdiff_t)p * d->dst_pixel + (ptrdiff_t)i] = clamp(acc, d->lo, d->hi);
+            }
 }
 
 static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)

@@ -43,6 +43,7 @@ static inline v_f v_max(v_f a, v_f b) { return _mm256_max_ps(a, b); }
 static inline v_f v_min(v_f a, v_f b) { return _mm256_min_ps(a, b); }
 static inline v_f v_sqrt(v_f a) { return _mm256_sqrt_ps(a); }
 static inline v_f v_abs(v_f a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline v_f v_neg_abs(v_f a) { return _mm256_or_ps(a, _mm256_set1_ps(-0.0f)); }
 static inline v_f v_neg(v_f a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 static inline v_f v_sign_of(v_f magnitude, v_f sign) /* |magnitude| with the sign of sign; magnitude >= 0 */
 {
@@ -55,6 +56,7 @@ static inline v_f v_ceil(v_f a) { return _mm256_round_ps(a, _MM_FROUND_TO_POS_IN
 static inline v_m v_lt(v_f a, v_f b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 static inline v_m v_eq(v_f a, v_f b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline v_m v_is_nan(v_f a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+static inline v_f v_select_sign(v_f x, v_f yes, v_f no) { return _mm256_blendv_ps(no, yes, x); } /* of NaN too */
 static inline v_f v_select(v_m m, v_f yes, v_f no) { return _mm256_blendv_ps(no, yes, m); }
 static inline v_m v_m_none(void) { return _mm256_setzero_ps(); }
 static inline v_m v_m_or(v_m a, v_m b) { return _mm256_or_ps(a, b); }

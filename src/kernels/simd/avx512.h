@@ -41,6 +41,7 @@ static inline v_f v_min(v_f a, v_f b) { return _mm512_min_ps(a, b); }
 static inline v_f v_sqrt(v_f a) { return _mm512_sqrt_ps(a); }
 static inline v_f v_abs(v_f a) { return _mm512_abs_ps(a); }
 static inline v_f v_neg(v_f a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+static inline v_f v_neg_abs(v_f a) { return _mm512_or_ps(a, _mm512_set1_ps(-0.0f)); }
 static inline v_f v_sign_of(v_f magnitude, v_f sign) /* |magnitude| with the sign of sign; magnitude >= 0 */
 {
     return _mm512_or_ps(magnitude, _mm512_and_ps(sign, _mm512_set1_ps(-0.0f)));
@@ -53,6 +54,10 @@ static inline v_m v_lt(v_f a, v_f b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_O
 static inline v_m v_eq(v_f a, v_f b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline v_m v_is_nan(v_f a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static inline v_f v_select(v_m m, v_f yes, v_f no) { return _mm512_mask_blend_ps(m, no, yes); }
+static inline v_f v_select_sign(v_f x, v_f yes, v_f no) /* by the sign bit of x, of NaN too */
+{
+    return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), no, yes);
+}
 static inline v_m v_m_none(void) { return 0; }
 static inline v_m v_m_or(v_m a, v_m b) { return (v_m)(a | b); }
 static inline int v_m_any(v_m a) { return a != 0; }

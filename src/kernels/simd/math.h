@@ -32,6 +32,24 @@ V_INLINE v_f v_exp(v_f x)
     return v_scale(v_add(v_set(1.0f), q), n);
 }
 
+/* exp(x) for x <= 0 in fewer operations: the quotient by ln 2 is rounded by the sum with a large number, and the
+   polynomial is evaluated whole, which is exact enough where nothing is subtracted from the result. */
+V_INLINE v_f v_exp_neg(v_f x)
+{
+    const v_f shift = v_set(12582912.0f); /* 1.5 * 2^23 */
+    x               = v_max(v_set(-105.0f), x); /* beyond: zero */
+    v_f n           = v_sub(v_fma(x, v_set(1.44269504f), shift), shift);
+    v_f r           = v_fnma(n, v_set(0.693147182f), x);
+    r               = v_fnma(n, v_set(-1.90465421e-9f), r);
+    v_f p           = v_set(0.00138209981f);
+    p               = v_fma(p, r, v_set(0.00836867094f));
+    p               = v_fma(p, r, v_set(0.0416682623f));
+    p               = v_fma(p, r, v_set(0.166665211f));
+    p               = v_fma(p, r, v_set(0.49999994f));
+    p               = v_fma(p, r, v_set(1.0f));
+    return v_scale(v_fma(p, r, v_set(1.0f)), n);
+}
+
 /* 2^n q + (2^n - 1): exact where n is 0, no cancellation elsewhere. For x <= 0 (2^n stays in range). */
 V_INLINE v_f v_expm1_neg(v_f x)
 {
@@ -80,9 +98,15 @@ V_INLINE v_f v_log1p_unit(v_f u)
 /* The exponential of -|x| never overflows, and keeps small results exact to the last denormal. */
 V_INLINE v_f v_sigmoid(v_f x)
 {
-    v_f e   = v_exp(v_neg(v_abs(x)));
-    v_f top = v_select(v_lt(x, v_zero()), e, v_set(1.0f));
-    return v_div(top, v_add(v_set(1.0f), e));
+    v_f e = v_exp_neg(v_neg_abs(x));
+    return v_div(v_select_sign(x, e, v_set(1.0f)), v_add(v_set(1.0f), e));
+}
+
+/* x sigmoid(z) */
+V_INLINE v_f v_gated(v_f x, v_f z)
+{
+    v_f e = v_exp_neg(v_neg_abs(z));
+    return v_div(v_select_sign(z, v_mul(x, e), x), v_add(v_set(1.0f), e));
 }
 
 V_INLINE v_f v_tanh(v_f x)
@@ -139,19 +163,19 @@ V_INLINE v_f v_gelu(v_f x)
 V_INLINE v_f v_gelu_tanh(v_f x)
 {
     v_f s = v_fma(v_mul(x, x), v_set(0.0713548163f), v_set(1.59576912f));
-    return v_mul(x, v_sigmoid(v_mul(x, s)));
+    return v_gated(x, v_mul(x, s));
 }
 
 V_INLINE v_f v_softplus(v_f x)
 {
-    v_f y = v_log1p_unit(v_exp(v_neg(v_abs(x))));
+    v_f y = v_log1p_unit(v_exp_neg(v_neg_abs(x)));
     return v_add(v_max(v_zero(), x), y);
 }
 
 /* x tanh(log(1 + e^x)) with the exponentials divided out: w = e^-|x|. */
 V_INLINE v_f v_mish(v_f x)
 {
-    v_f w   = v_exp(v_neg(v_abs(x)));
+    v_f w   = v_exp_neg(v_neg_abs(x));
     v_m neg = v_lt(x, v_zero());
     v_f two = v_set(2.0f);
     v_f top = v_select(neg, v_mul(w, v_add(w, two)), v_fma(two, w, v_set(1.0f)));

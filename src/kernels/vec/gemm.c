@@ -23,7 +23,8 @@ enum { MR = 6 };
 #define EACH_ROW(X) ROWS_6(X)
 #endif
 
-enum { NR = 2 * V_N, CHUNK = 16 }; /* k steps between prefetches, which so stay out of the innermost loop */
+enum { NR = 2 * V_N, LINE = 16 };
+enum { CHUNK = LINE }; /* k steps between prefetches, which so stay out of the innermost loop: a line of each row */
 enum { SUM = 256 }; /* products that are summed before they join the total; any multiple of CHUNK */
 
 /* The end of a tile that does not fill its vectors, from its sums in memory: rare, so one copy of it is enough. */
@@ -50,7 +51,8 @@ static __attribute__((noinline)) void finish_partial(const opf_gemm_tile *tile, 
 V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs, const int step)
 {
     const float        *b = tile->b, *next = tile->next_b;
-    const float *const *a  = tile->a;
+    const float *const *a = tile->a, *const *next_a = tile->next_a;
+    const size_t        next_chunk = next == NULL ? 0 : tile->next_b_rate * LINE;
     const size_t        kc = tile->kc;
     const v_f           bias0 = tile->bias ? v_load(tile->bias) : v_zero();
     const v_f           bias1 = tile->bias ? v_load(tile->bias + V_N) : v_zero();
@@ -60,17 +62,28 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
     bool                is_split = false;
 #define START(r) acc[r][0] = bias0, acc[r][1] = bias1;
     EACH_ROW(START)
+    /* Stores to lines that are not in cache would wait at the end, all at once. */
+    for (int r = 0; r < rows; r++)
+        for (size_t n = 0; n < (size_t)vecs * V_N && n < cols; n += LINE)
+            __builtin_prefetch(tile->c + r * tile->c_stride + n, 1, 3);
 
-    for (size_t t = 0; t < tile->taps; t++, a += MR) {
+    for (size_t t = 0; t < tile->taps; t++, a += MR, next_a += next_a ? MR : 0) {
 #define POINT(r) row[r] = step == 0 && r < rows ? a[r] : NULL;
         EACH_ROW(POINT)
         for (size_t k0 = 0; k0 < kc; k0 += CHUNK) {
             const size_t k1 = kc - k0 < CHUNK ? kc : k0 + CHUNK;
-            if (next)
-                for (const float *end = next + (k1 - k0) * NR; next < end; next += 16)
-                    __builtin_prefetch(next, 0, 2);
+            for (const float *end = next + next_chunk; next < end; next += LINE)
+                __builtin_prefetch(next, 0, 2);
+            if (step == 0 && next_a) {
+#define FETCH(r)                                                                                                       \
+    if (r < rows)                                                                                                      \
+        __builtin_prefetch(next_a[r] + k0, 0, 3);
+                EACH_ROW(FETCH)
+            }
             for (size_t k = k0; k < k1; k++, b += NR) {
                 const v_f    b0 = v_load(b), b1 = v_load(b + V_N);
+                __builtin_prefetch(b + 12 * NR, 0, 3);
+                __builtin_prefetch(b + 12 * NR + V_N, 0, 3);
                 const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];
 #define STEP(r)                                                                                                        \
     if (r < rows) {                                                                                                    \

@@ -56,10 +56,16 @@ void opf_decompose_BiasSoftmax(opf_contrib *c)
 
 /* ---- normalizations ---- */
 
+/* Said, so that it is not taken for a norm that fusion found in half precision. */
+static opf_attr inner_type(opf_contrib *c)
+{
+    return opf_contrib_int_attr("stash_type", opf_contrib_int(c, "stash_type", OPF_FLOAT));
+}
+
 static opf_value_id normalize(opf_contrib *c, opf_value_id x, opf_value_id scale, opf_value_id bias)
 {
     const opf_attr epsilon = opf_contrib_float_attr("epsilon", opf_contrib_float(c, "epsilon", 1e-12f));
-    return opf_contrib_add(c, &opf_op_LayerNormalization, OPF_INPUTS(x, scale, bias), OPF_ATTRS(epsilon));
+    return opf_contrib_add(c, &opf_op_LayerNormalization, OPF_INPUTS(x, scale, bias), OPF_ATTRS(epsilon, inner_type(c)));
 }
 
 /* The operator of later opsets, but the result has the type of the scale. */
@@ -73,7 +79,7 @@ void opf_decompose_LayerNormalization(opf_contrib *c)
     opf_value_id out[3];
     opf_contrib_add_many(
         c, &opf_op_LayerNormalization, OPF_INPUTS(x, scale, opf_contrib_in(c, 2)),
-        OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"), opf_contrib_attr(c, "stash_type")), n,
+        OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"), inner_type(c)), n,
         out);
     for (uint32_t o = 0; o < n; o++)
         opf_contrib_bind(c, o, out[o]);
@@ -103,7 +109,7 @@ void opf_decompose_SimplifiedLayerNormalization(opf_contrib *c)
     const opf_value_id x = opf_contrib_in(c, 0);
     const opf_value_id y = opf_contrib_add(
         c, &opf_op_RMSNormalization, OPF_INPUTS(x, opf_contrib_in(c, 1)),
-        OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"), opf_contrib_attr(c, "stash_type")));
+        OPF_ATTRS(opf_contrib_attr(c, "axis"), opf_contrib_attr(c, "epsilon"), inner_type(c)));
     if (opf_contrib_wants(c, 1))
         opf_contrib_bind(c, 1, inverse_of_size(c, x));
     opf_contrib_bind(c, 0, y);
@@ -126,7 +132,7 @@ void opf_decompose_SkipSimplifiedLayerNormalization(opf_contrib *c)
     const opf_value_id sum = plus(c, skip, opf_contrib_in(c, 3));
     const opf_attr epsilon = opf_contrib_float_attr("epsilon", opf_contrib_float(c, "epsilon", 1e-12f));
     const opf_value_id y =
-        opf_contrib_add(c, &opf_op_RMSNormalization, OPF_INPUTS(sum, opf_contrib_in(c, 2)), OPF_ATTRS(epsilon));
+        opf_contrib_add(c, &opf_op_RMSNormalization, OPF_INPUTS(sum, opf_contrib_in(c, 2)), OPF_ATTRS(epsilon, inner_type(c)));
     opf_contrib_bind(c, SUM_OUTPUT, sum);
     opf_contrib_bind(c, 0, y);
 }

@@ -11,26 +11,26 @@ enum { TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION, ENTRY_KEY = 1, ENT
 
 enum {
     EXTERNAL_LEAST = 1024, /* bytes: what is smaller stays in the model */
-    PAGE           = 4096, /* where large weights begin, so that they can be mapped */
+    PAGE = 4096,           /* where large weights begin, so that they can be mapped */
 };
 
 /* A weight: what stands before its elements, and where they go. */
 typedef struct item {
     const opf_const *constant;
-    opf_text         head;
-    size_t           bytes;
-    bool             is_external;
-    uint64_t         offset;
+    opf_text head;
+    size_t bytes;
+    bool is_external;
+    uint64_t offset;
 } item;
 
 typedef struct layout {
     opf_save_file *file;
-    item          *items;
-    uint32_t       n;
-    opf_text       model; /* ModelProto up to its graph */
-    size_t         total; /* bytes of the model file */
-    uint64_t       external_bytes;
-    opf_error     *error;
+    item *items;
+    uint32_t n;
+    opf_text model; /* ModelProto up to its graph */
+    size_t total;   /* bytes of the model file */
+    uint64_t external_bytes;
+    opf_error *error;
 } layout;
 
 /* ---- sizes ---- */
@@ -54,7 +54,7 @@ static const char *base_name(const char *path)
 static opf_status write_item(layout *l, item *it, const char *name)
 {
     opf_arena *arena = l->file->arena;
-    opf_text   tensor;
+    opf_text tensor;
     opf_text_init(&tensor, arena);
     opf_text_init(&it->head, arena);
     opf_save_write_tensor_head(&tensor, it->constant, name);
@@ -74,23 +74,23 @@ static opf_status write_item(layout *l, item *it, const char *name)
 
 static uint64_t place(layout *l, size_t bytes)
 {
-    const uint64_t align  = bytes >= PAGE ? PAGE : OPF_ALIGNMENT;
+    const uint64_t align = bytes >= PAGE ? PAGE : OPF_ALIGNMENT;
     const uint64_t offset = (l->external_bytes + align - 1) / align * align;
-    l->external_bytes     = offset + bytes;
+    l->external_bytes = offset + bytes;
     return offset;
 }
 
 static opf_status write_items(layout *l, bool outside)
 {
     const opf_save_message *m = l->file->message;
-    l->external_bytes         = 0;
-    l->file->weight_bytes     = 0;
+    l->external_bytes = 0;
+    l->file->weight_bytes = 0;
     for (uint32_t i = 0; i < l->n; i++) {
-        item *it        = &l->items[i];
-        it->constant    = m->weights[i].constant;
-        it->bytes       = opf_const_size(it->constant);
+        item *it = &l->items[i];
+        it->constant = m->weights[i].constant;
+        it->bytes = opf_const_size(it->constant);
         it->is_external = outside && it->bytes >= EXTERNAL_LEAST;
-        it->offset      = it->is_external ? place(l, it->bytes) : 0;
+        it->offset = it->is_external ? place(l, it->bytes) : 0;
         l->file->weight_bytes += it->bytes;
         OPF_TRY(write_item(l, it, m->weights[i].name));
     }
@@ -126,9 +126,9 @@ static opf_status write_model(layout *l)
 static opf_status lay_out(layout *l)
 {
     opf_save_file *file = l->file;
-    l->n                = file->message->n_weights;
-    l->items            = OPF_NEW(file->arena, item, l->n);
-    file->external      = opf_arena_printf(file->arena, "%s.data", file->path);
+    l->n = file->message->n_weights;
+    l->items = OPF_NEW(file->arena, item, l->n);
+    file->external = opf_arena_printf(file->arena, "%s.data", file->path);
     OPF_OOM_IF(l->error, l->items == NULL || file->external == NULL);
     OPF_TRY(write_items(l, false));
     OPF_TRY(write_model(l));
@@ -149,7 +149,7 @@ static opf_status lay_out(layout *l)
 static opf_status write_external(const layout *l, opf_output *output)
 {
     static const char zeros[PAGE];
-    uint64_t          at = 0;
+    uint64_t at = 0;
     for (uint32_t i = 0; i < l->n; i++) {
         const item *it = &l->items[i];
         if (!it->is_external)
@@ -177,7 +177,7 @@ static opf_status write_message(const layout *l, opf_output *output)
 
 opf_status opf_save_write_file(opf_save_file *file, opf_error *error)
 {
-    layout     l = {.file = file, .error = error};
+    layout l = {.file = file, .error = error};
     opf_output model, external = {.file = -1};
     OPF_TRY(lay_out(&l));
     OPF_TRY(opf_output_open(&model, file->path, error));

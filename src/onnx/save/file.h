@@ -7,16 +7,16 @@
 #include "onnx/save/message.h"
 
 typedef struct opf_save_file {
-    const char             *path;
+    const char *path;
     const opf_save_message *message;
-    int64_t                 ir_version;
-    const opf_opset        *opsets;
-    uint32_t                n_opsets;
-    size_t                  largest; /* a file of more bytes has its weights outside */
-    opf_arena              *arena;
-    opf_heap               *heap;
+    int64_t ir_version;
+    const opf_opset *opsets;
+    uint32_t n_opsets;
+    size_t largest; /* a file of more bytes has its weights outside */
+    opf_arena *arena;
+    opf_heap *heap;
     /* result */
-    size_t      weight_bytes, file_bytes;
+    size_t weight_bytes, file_bytes;
     const char *external; /* path of the file of weights, NULL: none */
 } opf_save_file;
 

@@ -4,7 +4,15 @@
 #include <string.h>
 
 /* Numbers of fields. */
-enum { MODEL_PRODUCER = 2, MODEL_PRODUCER_VERSION, MODEL_DOMAIN, MODEL_VERSION, MODEL_DOC, MODEL_GRAPH, MODEL_METADATA = 14 };
+enum {
+    MODEL_PRODUCER = 2,
+    MODEL_PRODUCER_VERSION,
+    MODEL_DOMAIN,
+    MODEL_VERSION,
+    MODEL_DOC,
+    MODEL_GRAPH,
+    MODEL_METADATA = 14
+};
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_DOC = 10, GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_METADATA = 16 };
 enum { NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP_TYPE = 4, NODE_ATTRIBUTE = 5, NODE_METADATA = 9 };
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_GRAPH = 6 };
@@ -46,7 +54,7 @@ static bool keep_bodies(opf_keep *keep, opf_pb_span node, const char *name)
         if (graph.n == 0)
             continue;
         const char *attribute = copy(keep, find_field(field.bytes, ATTRIBUTE_NAME));
-        const char *prefix    = attribute != NULL ? opf_arena_printf(keep->arena, "%s/%s/", name, attribute) : NULL;
+        const char *prefix = attribute != NULL ? opf_arena_printf(keep->arena, "%s/%s/", name, attribute) : NULL;
         if (prefix == NULL || !keep_nodes(keep, graph, prefix))
             return false;
     }
@@ -63,9 +71,9 @@ static bool keep_nodes(opf_keep *keep, opf_pb_span graph, const char *prefix)
         const opf_pb_span op = find_field(field.bytes, NODE_OP_TYPE);
         if (op.n == strlen("Constant") && memcmp(op.at, "Constant", op.n) == 0)
             continue;
-        const opf_pb_span own   = find_field(field.bytes, NODE_NAME);
-        const char       *label = copy(keep, own.n != 0 ? own : find_field(field.bytes, NODE_OUTPUT));
-        const char       *name  = label != NULL ? opf_arena_printf(keep->arena, "%s%s", prefix, label) : NULL;
+        const opf_pb_span own = find_field(field.bytes, NODE_NAME);
+        const char *label = copy(keep, own.n != 0 ? own : find_field(field.bytes, NODE_OUTPUT));
+        const char *name = label != NULL ? opf_arena_printf(keep->arena, "%s%s", prefix, label) : NULL;
         if (!remember(keep, &keep->nodes, name, field.bytes) || !keep_bodies(keep, field.bytes, name))
             return false;
     }
@@ -75,7 +83,7 @@ static bool keep_nodes(opf_keep *keep, opf_pb_span graph, const char *prefix)
 static bool keep_graph(opf_keep *keep, opf_pb_span graph)
 {
     const opf_pb_span all = graph;
-    opf_pb_field      field;
+    opf_pb_field field;
     while (opf_pb_next(&graph, &field)) {
         switch (field.number) {
         case GRAPH_NAME:
@@ -106,7 +114,7 @@ opf_status opf_keep_init(opf_keep *keep, const void *bytes, size_t size, opf_are
     opf_map_init(&keep->inputs, arena);
     opf_map_init(&keep->outputs, arena);
     opf_map_init(&keep->nodes, arena);
-    opf_pb_span  message = {bytes, size};
+    opf_pb_span message = {bytes, size};
     opf_pb_field field;
     while (opf_pb_next(&message, &field)) {
         switch (field.number) {
@@ -137,7 +145,7 @@ opf_pb_span opf_keep_find(const opf_keep *keep, const opf_map *map, const char *
 
 const char *opf_keep_node_metadata(const opf_keep *keep, const char *node, const char *key)
 {
-    opf_pb_span  message = opf_keep_find(keep, &keep->nodes, node);
+    opf_pb_span message = opf_keep_find(keep, &keep->nodes, node);
     opf_pb_field field;
     while (opf_pb_next(&message, &field)) {
         const opf_pb_span found = field.number == NODE_METADATA ? find_field(field.bytes, ENTRY_KEY) : (opf_pb_span){0};

@@ -14,12 +14,12 @@
 #define OPF_SAVE_ORIGIN "opfuse.origin"
 
 typedef struct opf_keep {
-    opf_arena   *arena;
-    opf_text     model, graph; /* fields of ModelProto and of its GraphProto; no nodes, weights, ports or opsets */
-    bool         has_graph_name;
+    opf_arena *arena;
+    opf_text model, graph; /* fields of ModelProto and of its GraphProto; no nodes, weights, ports or opsets */
+    bool has_graph_name;
     opf_pb_span *spans; /* messages by number */
-    uint32_t     n_spans, capacity;
-    opf_map      inputs, outputs, nodes; /* name (of a node: in the graph as loaded) to number */
+    uint32_t n_spans, capacity;
+    opf_map inputs, outputs, nodes; /* name (of a node: in the graph as loaded) to number */
 } opf_keep;
 
 /* bytes: the model as it was loaded. Spans point into it. OPF_OUT_OF_MEMORY or OPF_OK. */

@@ -26,8 +26,8 @@ static opf_status check_attrs(const opf_node *node, opf_error *error)
 static opf_status lower_node(opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
-    const opf_op   *op   = node->op;
-    bool            is_spelled;
+    const opf_op *op = node->op;
+    bool is_spelled;
     if (node->domain[0] != '\0')
         return OPF_OK;
     OPF_FAIL_IF(error, op == NULL, OPF_INTERNAL, "%s (%s): not an operator of ONNX", node->name, node->op_type);

@@ -5,9 +5,9 @@
 
 #include "onnx/load.h"
 
-/* Changes every node, in bodies too, to the form that it has in `opset` of ONNX's own domain. Nodes of com.microsoft and
-   other domains stay as they are. OPF_UNSUPPORTED names the first node that has neither form nor spelling there; the
-   graph is then of no use any more. */
+/* Changes every node, in bodies too, to the form that it has in `opset` of ONNX's own domain. Nodes of com.microsoft
+   and other domains stay as they are. OPF_UNSUPPORTED names the first node that has neither form nor spelling there;
+   the graph is then of no use any more. */
 opf_status opf_save_lower(opf_graph *graph, int32_t opset, opf_error *error);
 
 #endif

@@ -16,9 +16,9 @@ enum { ENTRY_KEY = 1, ENTRY_VALUE };
 /* Names of the values of one graph, by id; NULL: none yet. */
 typedef struct scope {
     opf_save_message *m;
-    const opf_graph  *graph;
-    const char      **names;
-    const char       *prefix; /* of nodes, as the loader gives it to those of a body: it is not written */
+    const opf_graph *graph;
+    const char **names;
+    const char *prefix; /* of nodes, as the loader gives it to those of a body: it is not written */
 } scope;
 
 static opf_status write_nodes(scope *s, opf_text *out);
@@ -51,7 +51,7 @@ static const char *weight_name(opf_save_message *m, const opf_const *constant, c
 static const char *place_name(const scope *s, const opf_node *node, uint32_t input)
 {
     const opf_value *value = opf_graph_value(s->graph, node->inputs[input]);
-    const opf_op    *op    = node->op;
+    const opf_op *op = node->op;
     if (opf_graph_find_value(s->m->loaded, value->name) != 0)
         return value->name;
     if (op == NULL || op->n_inputs == 0)
@@ -67,7 +67,8 @@ static const char *value_name(const scope *s, opf_value_id id)
     if (id == 0)
         return "";
     if (s->names[id] == NULL)
-        s->names[id] = value->constant != NULL ? weight_name(s->m, value->constant, value->name) : unique(s->m, value->name);
+        s->names[id] =
+            value->constant != NULL ? weight_name(s->m, value->constant, value->name) : unique(s->m, value->name);
     return s->names[id];
 }
 
@@ -99,7 +100,7 @@ static void write_shape(const scope *s, const opf_info *info, opf_text *out)
 {
     enum { DIM = 1, DIM_VALUE = 1, DIM_PARAM };
     for (int32_t i = 0; i < info->rank; i++) {
-        opf_text    dim    = new_text(s->m);
+        opf_text dim = new_text(s->m);
         const char *symbol = opf_dim_symbol_name(s->graph->dims, info->dims[i]);
         if (opf_dim_is_number(info->dims[i]))
             opf_pb_int(&dim, DIM_VALUE, info->dims[i].n);
@@ -114,8 +115,8 @@ static void write_port(const scope *s, opf_value_id id, opf_pb_span kept, opf_te
 {
     enum { VALUE_NAME = 1, VALUE_TYPE, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE };
     const opf_info *info = &opf_graph_value(s->graph, id)->info;
-    opf_text        tensor = new_text(s->m), shape = new_text(s->m), type = new_text(s->m);
-    opf_pb_field    field;
+    opf_text tensor = new_text(s->m), shape = new_text(s->m), type = new_text(s->m);
+    opf_pb_field field;
     opf_pb_string(out, VALUE_NAME, value_name(s, id));
     if (info->type != OPF_TYPE_NONE) {
         opf_pb_int(&tensor, TENSOR_ELEMENT, (int64_t)info->type);
@@ -136,7 +137,7 @@ static bool is_complete(opf_pb_span port)
     static const uint32_t path[] = {2, 1, 2}; /* type, tensor_type, shape */
     for (unsigned i = 0; i < sizeof path / sizeof path[0]; i++) {
         opf_pb_field field;
-        bool         found = false;
+        bool found = false;
         while (!found && opf_pb_next(&port, &field))
             found = field.number == path[i];
         if (!found)
@@ -163,10 +164,10 @@ static void write_main_port(const scope *s, uint32_t field, const opf_map *kept,
 /* Formal inputs have names of their own; what is captured is called what it is called outside. */
 static opf_status write_body(const scope *outer, const opf_node *node, const opf_attr *attr, opf_text *out)
 {
-    opf_save_message *m    = outer->m;
-    const opf_graph  *body = node->bodies[attr->i];
-    const uint32_t    own = body->n_inputs - node->n_captures, first = node->n_inputs - node->n_captures;
-    scope             s;
+    opf_save_message *m = outer->m;
+    const opf_graph *body = node->bodies[attr->i];
+    const uint32_t own = body->n_inputs - node->n_captures, first = node->n_inputs - node->n_captures;
+    scope s;
     OPF_OOM_IF(m->error, !open_scope(&s, m, body, opf_arena_printf(m->arena, "%s/%s/", node->name, attr->name)));
     for (uint32_t i = own; i < body->n_inputs; i++)
         s.names[body->inputs[i]] = value_name(outer, node->inputs[first + i - own]);
@@ -192,8 +193,8 @@ static opf_status write_body(const scope *outer, const opf_node *node, const opf
 static opf_status write_tensor(const opf_save_message *m, const opf_const *constant, opf_text *out)
 {
     const size_t bytes = opf_const_size(constant);
-    opf_text     text  = new_text(m);
-    void        *data  = opf_arena_alloc(m->arena, bytes);
+    opf_text text = new_text(m);
+    void *data = opf_arena_alloc(m->arena, bytes);
     OPF_OOM_IF(m->error, data == NULL);
     opf_const_write(constant, data);
     opf_save_write_tensor_head(&text, constant, "");
@@ -205,10 +206,10 @@ static opf_status write_tensor(const opf_save_message *m, const opf_const *const
 static opf_status write_attr(const scope *s, const opf_node *node, const opf_attr *attr, opf_text *out)
 {
     /* AttributeProto.type */
-    static const uint8_t types[] = {[OPF_ATTR_FLOAT] = 1,  [OPF_ATTR_INT] = 2,    [OPF_ATTR_STRING] = 3,
-                                    [OPF_ATTR_TENSOR] = 4, [OPF_ATTR_GRAPH] = 5,  [OPF_ATTR_FLOATS] = 6,
-                                    [OPF_ATTR_INTS] = 7,   [OPF_ATTR_STRINGS] = 8};
-    opf_text             body    = new_text(s->m);
+    static const uint8_t types[] = {
+        [OPF_ATTR_FLOAT] = 1, [OPF_ATTR_INT] = 2,    [OPF_ATTR_STRING] = 3, [OPF_ATTR_TENSOR] = 4,
+        [OPF_ATTR_GRAPH] = 5, [OPF_ATTR_FLOATS] = 6, [OPF_ATTR_INTS] = 7,   [OPF_ATTR_STRINGS] = 8};
+    opf_text body = new_text(s->m);
     opf_pb_string(out, ATTRIBUTE_NAME, attr->name);
     opf_pb_int(out, ATTRIBUTE_TYPE, types[attr->type]);
     switch (attr->type) {
@@ -249,14 +250,14 @@ static opf_status write_attr(const scope *s, const opf_node *node, const opf_att
 static opf_status write_origin(const opf_save_message *m, const opf_node *node, opf_text *out)
 {
     opf_text lines = new_text(m), entry = new_text(m);
-    opf_map  seen;
+    opf_map seen;
     opf_map_init(&seen, m->arena);
     for (uint32_t i = 0; i < node->n_origin; i++) {
         const char *more = opf_keep_node_metadata(m->keep, node->origin[i], OPF_SAVE_ORIGIN);
-        const char *at   = more != NULL ? more : node->origin[i];
+        const char *at = more != NULL ? more : node->origin[i];
         while (*at != '\0') {
-            const size_t n    = strcspn(at, "\n");
-            const char  *name = opf_arena_copy_string(m->arena, at, n);
+            const size_t n = strcspn(at, "\n");
+            const char *name = opf_arena_copy_string(m->arena, at, n);
             OPF_OOM_IF(m->error, name == NULL);
             if (!opf_map_get(&seen, name, NULL)) {
                 OPF_OOM_IF(m->error, !opf_map_put(&seen, name, 0));
@@ -276,14 +277,15 @@ static opf_status write_origin(const opf_save_message *m, const opf_node *node, 
 /* Documentation and metadata of the node of that name, but for the origin. */
 static void write_notes(const opf_save_message *m, const opf_node *node, opf_text *out)
 {
-    opf_pb_span  kept = opf_keep_find(m->keep, &m->keep->nodes, node->name);
+    opf_pb_span kept = opf_keep_find(m->keep, &m->keep->nodes, node->name);
     opf_pb_field field;
     while (opf_pb_next(&kept, &field)) {
-        opf_pb_field key   = {0};
-        opf_pb_span  entry = field.bytes;
+        opf_pb_field key = {0};
+        opf_pb_span entry = field.bytes;
         if (field.number == NODE_METADATA)
             (void)opf_pb_next(&entry, &key);
-        const bool is_origin = key.bytes.n == strlen(OPF_SAVE_ORIGIN) && memcmp(key.bytes.at, OPF_SAVE_ORIGIN, key.bytes.n) == 0;
+        const bool is_origin =
+            key.bytes.n == strlen(OPF_SAVE_ORIGIN) && memcmp(key.bytes.at, OPF_SAVE_ORIGIN, key.bytes.n) == 0;
         if (field.number == NODE_DOC || (field.number == NODE_METADATA && !is_origin))
             opf_text_add_bytes(out, (const char *)field.whole.at, field.whole.n);
     }
@@ -298,12 +300,13 @@ static uint32_t used_length(const opf_value_id *list, uint32_t n)
 
 static opf_status write_node(const scope *s, const opf_node *node, opf_text *out)
 {
-    opf_save_message *m    = s->m;
-    const uint32_t    n_in = used_length(node->inputs, node->n_own_inputs), n_out = used_length(node->outputs, node->n_outputs);
+    opf_save_message *m = s->m;
+    const uint32_t n_in = used_length(node->inputs, node->n_own_inputs),
+                   n_out = used_length(node->outputs, node->n_outputs);
     for (uint32_t i = 0; i < n_in; i++) {
         const opf_value *value = opf_graph_value(s->graph, node->inputs[i]);
         if (value->constant != NULL && s->names[node->inputs[i]] == NULL) {
-            const char *name             = place_name(s, node, i);
+            const char *name = place_name(s, node, i);
             s->names[node->inputs[i]] = name != NULL ? weight_name(m, value->constant, name) : NULL;
         }
     }
@@ -331,7 +334,7 @@ static opf_status write_node(const scope *s, const opf_node *node, opf_text *out
 static opf_status write_nodes(scope *s, opf_text *out)
 {
     opf_node_id *order;
-    uint32_t     n;
+    uint32_t n;
     OPF_TRY(opf_graph_sort(s->graph, s->m->arena, &order, &n, s->m->error));
     for (uint32_t i = 0; i < n; i++) {
         opf_text node = new_text(s->m);
@@ -370,10 +373,11 @@ opf_status opf_save_write_graph(opf_save_message *m, const opf_graph *graph)
 {
     scope s;
     opf_map_init(&m->taken, m->arena);
-    m->graph     = new_text(m);
-    m->n_ids     = graph->consts->next_id;
+    m->graph = new_text(m);
+    m->n_ids = graph->consts->next_id;
     m->weight_of = OPF_NEW(m->arena, uint32_t, m->n_ids);
-    OPF_OOM_IF(m->error, m->weight_of == NULL || !open_scope(&s, m, graph, "") || !name_interface(&s) || !list_defaults(&s));
+    OPF_OOM_IF(m->error,
+               m->weight_of == NULL || !open_scope(&s, m, graph, "") || !name_interface(&s) || !list_defaults(&s));
     opf_text_add_bytes(&m->graph, m->keep->graph.data, m->keep->graph.length);
     if (!m->keep->has_graph_name)
         opf_pb_string(&m->graph, GRAPH_NAME, "graph");

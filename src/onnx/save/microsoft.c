@@ -47,8 +47,8 @@ bool opf_microsoft_same_shape(const opf_microsoft *m, opf_value_id a, opf_value_
 
 bool opf_microsoft_is_vector(const opf_microsoft *m, opf_value_id value, opf_value_id x)
 {
-    const opf_const *c    = value != 0 ? opf_graph_value(m->graph, value)->constant : NULL;
-    const opf_info  *info = opf_microsoft_info(m, x);
+    const opf_const *c = value != 0 ? opf_graph_value(m->graph, value)->constant : NULL;
+    const opf_info *info = opf_microsoft_info(m, x);
     return c != NULL && c->rank == 1 && c->type == OPF_FLOAT && info->rank > 0 &&
            opf_dim_is(info->dims[info->rank - 1], c->dims[0]);
 }
@@ -64,9 +64,9 @@ static opf_value_id fail(opf_microsoft *m)
 opf_value_id opf_microsoft_apply(opf_microsoft *m, const char *name, const opf_op *op, const opf_value_id *inputs,
                                  uint32_t n, const opf_attr *attrs, uint32_t n_attrs)
 {
-    const char        *own    = opf_arena_printf(m->graph->arena, "%s/%s", name, op->name);
+    const char *own = opf_arena_printf(m->graph->arena, "%s/%s", name, op->name);
     const opf_value_id result = own != NULL && !m->failed ? opf_graph_add_value(m->graph, own) : 0;
-    const opf_node_id  id     = result != 0 ? opf_graph_add_node(m->graph, op, op->name, own, inputs, n, &result, 1) : 0;
+    const opf_node_id id = result != 0 ? opf_graph_add_node(m->graph, op, op->name, own, inputs, n, &result, 1) : 0;
     if (id == 0)
         return fail(m);
     for (uint32_t a = 0; a < n_attrs; a++)
@@ -85,8 +85,8 @@ opf_value_id opf_microsoft_ints(opf_microsoft *m, const char *name, const int64_
 static bool exchange(opf_graph *graph, const opf_exchange *e)
 {
     const char *name = opf_graph_node(graph, e->nodes[e->n_nodes - 1])->name;
-    opf_node    old  = {.origin = NULL};
-    uint32_t    capacity = 0;
+    opf_node old = {.origin = NULL};
+    uint32_t capacity = 0;
     for (uint32_t i = 0; i < e->n_nodes; i++) {
         const opf_node *node = opf_graph_node(graph, e->nodes[i]);
         for (uint32_t k = 0; k < node->n_origin; k++)

@@ -15,16 +15,17 @@ opf_status opf_save_to_microsoft(opf_graph *graph, opf_error *error);
 /* ---- for the exchanges ---- */
 
 typedef struct opf_microsoft {
-    opf_graph   *graph;
+    opf_graph *graph;
     opf_value_id mask, bias; /* the mask that was last made a bias of scores: layers share it */
-    opf_dim      rows;       /* of the bias */
-    bool       failed; /* memory is out */
+    opf_dim rows;            /* of the bias */
+    bool failed;             /* memory is out */
 } opf_microsoft;
 
 /* The nodes of operator op that make the value, or that alone read it; 0: others do. */
 opf_node_id opf_microsoft_maker(const opf_microsoft *m, opf_value_id value, const opf_op *op);
 opf_node_id opf_microsoft_reader(const opf_microsoft *m, opf_value_id value, const opf_op *op);
-bool opf_microsoft_is_single(const opf_microsoft *m, opf_value_id value); /* one node reads it, and the caller does not */
+bool opf_microsoft_is_single(const opf_microsoft *m,
+                             opf_value_id value); /* one node reads it, and the caller does not */
 static inline opf_value_id opf_microsoft_in(const opf_microsoft *m, opf_node_id id, uint32_t i)
 {
     const opf_node *node = opf_graph_node(m->graph, id);
@@ -34,7 +35,7 @@ static inline const opf_info *opf_microsoft_info(const opf_microsoft *m, opf_val
 {
     return &opf_graph_value(m->graph, value)->info;
 }
-bool opf_microsoft_is_float(const opf_microsoft *m, opf_value_id value); /* what the kernels compute in */
+bool opf_microsoft_is_float(const opf_microsoft *m, opf_value_id value);               /* what the kernels compute in */
 bool opf_microsoft_same_shape(const opf_microsoft *m, opf_value_id a, opf_value_id b); /* proven */
 /* A constant [n] where n is the last dimension of x. */
 bool opf_microsoft_is_vector(const opf_microsoft *m, opf_value_id value, opf_value_id x);
@@ -45,15 +46,15 @@ opf_value_id opf_microsoft_apply(opf_microsoft *m, const char *name, const opf_o
 opf_value_id opf_microsoft_ints(opf_microsoft *m, const char *name, const int64_t *ints, uint32_t n);
 
 typedef struct opf_exchange {
-    const char         *op_type;
+    const char *op_type;
     const opf_value_id *inputs;
-    uint32_t            n_inputs;
-    const opf_attr     *attrs; /* those of type NONE are left out */
-    uint32_t            n_attrs;
+    uint32_t n_inputs;
+    const opf_attr *attrs; /* those of type NONE are left out */
+    uint32_t n_attrs;
     const opf_value_id *outputs;
-    uint32_t            n_outputs;
-    const opf_node_id  *nodes; /* that go; the new one is called as the last of them is */
-    uint32_t            n_nodes;
+    uint32_t n_outputs;
+    const opf_node_id *nodes; /* that go; the new one is called as the last of them is */
+    uint32_t n_nodes;
 } opf_exchange;
 void opf_microsoft_exchange(opf_microsoft *m, const opf_exchange *exchange);
 

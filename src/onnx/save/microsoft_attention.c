@@ -44,17 +44,18 @@ static opf_value_id apply(opf_microsoft *m, const opf_node *at, const opf_op *op
 
 static opf_value_id number(opf_microsoft *m, float x)
 {
-    const opf_value_id value = opf_graph_add_constant(m->graph, NULL, opf_const_float(m->graph->consts, OPF_FLOAT, (double)x));
-    m->failed                = m->failed || value == 0;
+    const opf_value_id value =
+        opf_graph_add_constant(m->graph, NULL, opf_const_float(m->graph->consts, OPF_FLOAT, (double)x));
+    m->failed = m->failed || value == 0;
     return value;
 }
 
 /* [1, 1, dim, 1] as a value. */
 static opf_value_id shape_of_rows(opf_microsoft *m, const opf_node *at, opf_value_id rows)
 {
-    const opf_attr     axis   = int_attr("axis", 0);
-    const int64_t      one    = 1;
-    const opf_value_id ones   = opf_microsoft_ints(m, at->name, &one, 1);
+    const opf_attr axis = int_attr("axis", 0);
+    const int64_t one = 1;
+    const opf_value_id ones = opf_microsoft_ints(m, at->name, &one, 1);
     const opf_value_id dims[] = {ones, ones, rows, ones};
     return opf_microsoft_apply(m, at->name, &opf_op_Concat, dims, 4, &axis, 1);
 }
@@ -68,7 +69,7 @@ static opf_value_id find_shape(opf_microsoft *m, const opf_node *at, opf_dim dim
         return opf_microsoft_ints(m, at->name, (const int64_t[]){1, 1, dim.n, 1}, 4);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const opf_value_id input = graph->inputs[i];
-        const opf_info    *info  = opf_microsoft_info(m, input);
+        const opf_info *info = opf_microsoft_info(m, input);
         for (int64_t axis = 0; axis < info->rank; axis++)
             if (opf_dim_equal(info->dims[axis], dim))
                 return shape_of_rows(m, at,
@@ -87,10 +88,11 @@ static bool is_plain(const opf_node *node)
 static bool find_bias(opf_microsoft *m, const opf_node *at, opf_value_id *bias)
 {
     const opf_value_id mask = MASK < at->n_own_inputs ? at->inputs[MASK] : 0;
-    const opf_info     info = mask != 0 ? *opf_microsoft_info(m, mask) : (opf_info){.rank = -1};
-    const opf_dim      rows = opf_microsoft_info(m, at->inputs[Q])->dims[1], keys = opf_microsoft_info(m, at->inputs[K])->dims[1];
-    const float        fill = opf_node_float(at, "masked_score", 0);
-    *bias                   = mask;
+    const opf_info info = mask != 0 ? *opf_microsoft_info(m, mask) : (opf_info){.rank = -1};
+    const opf_dim rows = opf_microsoft_info(m, at->inputs[Q])->dims[1],
+                  keys = opf_microsoft_info(m, at->inputs[K])->dims[1];
+    const float fill = opf_node_float(at, "masked_score", 0);
+    *bias = mask;
     if (mask == 0)
         return true;
     if (mask == m->mask && opf_dim_equal(rows, m->rows)) {
@@ -113,7 +115,8 @@ static bool find_bias(opf_microsoft *m, const opf_node *at, opf_value_id *bias)
     }
     if (info.rank < 4) {
         const int64_t axes[] = {0, 1};
-        *bias = apply(m, at, &opf_op_Unsqueeze, *bias, opf_microsoft_ints(m, at->name, axes, (uint32_t)(4 - info.rank)));
+        *bias =
+            apply(m, at, &opf_op_Unsqueeze, *bias, opf_microsoft_ints(m, at->name, axes, (uint32_t)(4 - info.rank)));
     }
     if (is_one)
         *bias = apply(m, at, &opf_op_Expand, *bias, shape);
@@ -126,8 +129,8 @@ static bool find_bias(opf_microsoft *m, const opf_node *at, opf_value_id *bias)
 /* ---- queries, keys and values by one product ---- */
 
 typedef struct packed {
-    opf_node_id  nodes[4]; /* product, bias, split, attention */
-    uint32_t     n;
+    opf_node_id nodes[4]; /* product, bias, split, attention */
+    uint32_t n;
     opf_value_id x, weights, bias; /* bias 0: none */
     const opf_const *sizes;
 } packed;
@@ -135,29 +138,29 @@ typedef struct packed {
 /* Split(x W + b) into Q, K and V that nobody else reads. */
 static bool find_packed(const opf_microsoft *m, opf_node_id id, packed *p)
 {
-    const opf_node   *node  = opf_graph_node(m->graph, id);
+    const opf_node *node = opf_graph_node(m->graph, id);
     const opf_node_id split = opf_graph_value(m->graph, node->inputs[Q])->producer;
-    const opf_node   *parts = opf_graph_node(m->graph, split);
-    *p                      = (packed){.n = 0};
+    const opf_node *parts = opf_graph_node(m->graph, split);
+    *p = (packed){.n = 0};
     if (split == 0 || parts->op != &opf_op_Split || parts->n_outputs != 3 || opf_microsoft_in(m, split, 1) == 0 ||
         (opf_node_int(parts, "axis", 0) != -1 && opf_node_int(parts, "axis", 0) != 2))
         return false;
     for (uint32_t i = Q; i <= V; i++)
         if (parts->outputs[i] != node->inputs[i] || !opf_microsoft_is_single(m, node->inputs[i]))
             return false;
-    const opf_value_id y   = parts->inputs[0];
-    const opf_node_id  add = opf_microsoft_maker(m, y, &opf_op_Add);
-    opf_value_id       xw  = y;
+    const opf_value_id y = parts->inputs[0];
+    const opf_node_id add = opf_microsoft_maker(m, y, &opf_op_Add);
+    opf_value_id xw = y;
     for (uint32_t i = 0; add != 0 && i < 2; i++)
         if (opf_microsoft_is_vector(m, opf_microsoft_in(m, add, i), y)) {
             p->bias = opf_microsoft_in(m, add, i);
-            xw      = opf_microsoft_in(m, add, 1 - i);
+            xw = opf_microsoft_in(m, add, 1 - i);
         }
     const opf_node_id product = opf_microsoft_maker(m, xw, &opf_op_MatMul);
     if (!opf_microsoft_is_single(m, y) || product == 0 || !opf_microsoft_is_single(m, xw))
         return false;
-    p->sizes   = opf_graph_value(m->graph, parts->inputs[1])->constant;
-    p->x       = opf_microsoft_in(m, product, 0);
+    p->sizes = opf_graph_value(m->graph, parts->inputs[1])->constant;
+    p->x = opf_microsoft_in(m, product, 0);
     p->weights = opf_microsoft_in(m, product, 1);
     const opf_const *w = opf_graph_value(m->graph, p->weights)->constant;
     if (p->sizes == NULL || p->sizes->count != 3 || w == NULL || w->rank != 2 || opf_microsoft_info(m, p->x)->rank != 3)
@@ -181,80 +184,84 @@ static opf_attr scale_of(const opf_node *node)
 static void put_packed(opf_microsoft *m, const opf_node *node, const packed *p, opf_value_id bias)
 {
     int64_t *sizes = OPF_NEW(m->graph->arena, int64_t, 3);
-    m->failed      = m->failed || sizes == NULL;
+    m->failed = m->failed || sizes == NULL;
     for (size_t i = 0; !m->failed && i < 3; i++)
         sizes[i] = opf_const_i64_at(p->sizes, i);
     const opf_value_id inputs[] = {p->x, p->weights, p->bias, 0, 0, bias};
-    const opf_attr     attrs[]  = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)), scale_of(node),
-                                   {.name = "qkv_hidden_sizes", .type = OPF_ATTR_INTS, .ints = sizes, .n = 3}};
-    opf_microsoft_exchange(m, &(opf_exchange){.op_type   = "Attention",
-                                              .inputs    = inputs,
-                                              .n_inputs  = 6,
-                                              .attrs     = attrs,
-                                              .n_attrs   = 3,
-                                              .outputs   = node->outputs,
+    const opf_attr attrs[] = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)),
+                              scale_of(node),
+                              {.name = "qkv_hidden_sizes", .type = OPF_ATTR_INTS, .ints = sizes, .n = 3}};
+    opf_microsoft_exchange(m, &(opf_exchange){.op_type = "Attention",
+                                              .inputs = inputs,
+                                              .n_inputs = 6,
+                                              .attrs = attrs,
+                                              .n_attrs = 3,
+                                              .outputs = node->outputs,
                                               .n_outputs = 1,
-                                              .nodes     = p->nodes,
-                                              .n_nodes   = p->n});
+                                              .nodes = p->nodes,
+                                              .n_nodes = p->n});
 }
 
 static void put_multi_head(opf_microsoft *m, const opf_node *node, opf_node_id id, opf_value_id bias)
 {
     const opf_value_id inputs[] = {node->inputs[Q], node->inputs[K], node->inputs[V], 0, 0, bias};
-    const opf_attr     attrs[]  = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)), scale_of(node)};
-    opf_microsoft_exchange(m, &(opf_exchange){.op_type   = "MultiHeadAttention",
-                                              .inputs    = inputs,
-                                              .n_inputs  = 6,
-                                              .attrs     = attrs,
-                                              .n_attrs   = 2,
-                                              .outputs   = node->outputs,
+    const opf_attr attrs[] = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)), scale_of(node)};
+    opf_microsoft_exchange(m, &(opf_exchange){.op_type = "MultiHeadAttention",
+                                              .inputs = inputs,
+                                              .n_inputs = 6,
+                                              .attrs = attrs,
+                                              .n_attrs = 2,
+                                              .outputs = node->outputs,
                                               .n_outputs = 1,
-                                              .nodes     = &id,
-                                              .n_nodes   = 1});
+                                              .nodes = &id,
+                                              .n_nodes = 1});
 }
 
 /* Without a past all keys are new: seqlens_k is their number less one, for each sequence. */
 static void put_grouped(opf_microsoft *m, const opf_node *node, opf_node_id id)
 {
-    const opf_attr     to_int32 = int_attr("to", OPF_INT32);
-    const int64_t      numbers[] = {0, 1};
-    const opf_value_id zero     = opf_microsoft_ints(m, node->name, &numbers[0], 1), one = opf_microsoft_ints(m, node->name, &numbers[1], 1);
-    const opf_value_id shape    = apply(m, node, &opf_op_Shape, node->inputs[K], 0);
-    const opf_value_id keys     = apply(m, node, &opf_op_Gather, shape, one);
-    const opf_value_id last     = apply(m, node, &opf_op_Sub, keys, one);
-    const opf_value_id lasts    = apply(m, node, &opf_op_Expand, last, apply(m, node, &opf_op_Gather, shape, zero));
-    const opf_value_id total    = apply(m, node, &opf_op_Squeeze, keys, zero);
+    const opf_attr to_int32 = int_attr("to", OPF_INT32);
+    const int64_t numbers[] = {0, 1};
+    const opf_value_id zero = opf_microsoft_ints(m, node->name, &numbers[0], 1),
+                       one = opf_microsoft_ints(m, node->name, &numbers[1], 1);
+    const opf_value_id shape = apply(m, node, &opf_op_Shape, node->inputs[K], 0);
+    const opf_value_id keys = apply(m, node, &opf_op_Gather, shape, one);
+    const opf_value_id last = apply(m, node, &opf_op_Sub, keys, one);
+    const opf_value_id lasts = apply(m, node, &opf_op_Expand, last, apply(m, node, &opf_op_Gather, shape, zero));
+    const opf_value_id total = apply(m, node, &opf_op_Squeeze, keys, zero);
     const opf_value_id inputs[] = {node->inputs[Q],
-                                      node->inputs[K],
-                                      node->inputs[V],
-                                      0,
-                                      0,
-                                      opf_microsoft_apply(m, node->name, &opf_op_Cast, &lasts, 1, &to_int32, 1),
-                                      opf_microsoft_apply(m, node->name, &opf_op_Cast, &total, 1, &to_int32, 1)};
-    const float        softcap     = opf_node_float(node, "softcap", 0);
-    const opf_attr     attrs[]     = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)),
-                                      int_attr("kv_num_heads", opf_node_int(node, "kv_num_heads", 0)), scale_of(node),
-                                      {.name = "softcap", .type = softcap != 0 ? OPF_ATTR_FLOAT : OPF_ATTR_NONE, .f = softcap}};
-    opf_microsoft_exchange(m, &(opf_exchange){.op_type   = "GroupQueryAttention",
-                                              .inputs    = inputs,
-                                              .n_inputs  = 7,
-                                              .attrs     = attrs,
-                                              .n_attrs   = 4,
-                                              .outputs   = node->outputs,
+                                   node->inputs[K],
+                                   node->inputs[V],
+                                   0,
+                                   0,
+                                   opf_microsoft_apply(m, node->name, &opf_op_Cast, &lasts, 1, &to_int32, 1),
+                                   opf_microsoft_apply(m, node->name, &opf_op_Cast, &total, 1, &to_int32, 1)};
+    const float softcap = opf_node_float(node, "softcap", 0);
+    const opf_attr attrs[] = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)),
+                              int_attr("kv_num_heads", opf_node_int(node, "kv_num_heads", 0)),
+                              scale_of(node),
+                              {.name = "softcap", .type = softcap != 0 ? OPF_ATTR_FLOAT : OPF_ATTR_NONE, .f = softcap}};
+    opf_microsoft_exchange(m, &(opf_exchange){.op_type = "GroupQueryAttention",
+                                              .inputs = inputs,
+                                              .n_inputs = 7,
+                                              .attrs = attrs,
+                                              .n_attrs = 4,
+                                              .outputs = node->outputs,
                                               .n_outputs = 1,
-                                              .nodes     = &id,
-                                              .n_nodes   = 1});
+                                              .nodes = &id,
+                                              .n_nodes = 1});
 }
 
 void opf_microsoft_attention(opf_microsoft *m, opf_node_id id)
 {
-    const opf_node node  = *opf_graph_node(m->graph, id); /* new nodes move the list */
-    const int64_t  heads = opf_node_int(&node, "q_num_heads", 0), kv_heads = opf_node_int(&node, "kv_num_heads", 0);
-    opf_value_id   bias  = 0;
-    packed         p;
+    const opf_node node = *opf_graph_node(m->graph, id); /* new nodes move the list */
+    const int64_t heads = opf_node_int(&node, "q_num_heads", 0), kv_heads = opf_node_int(&node, "kv_num_heads", 0);
+    opf_value_id bias = 0;
+    packed p;
     if (!is_simple(m, id))
         return;
-    const opf_dim q = opf_microsoft_info(m, node.inputs[Q])->dims[1], k = opf_microsoft_info(m, node.inputs[K])->dims[1];
+    const opf_dim q = opf_microsoft_info(m, node.inputs[Q])->dims[1],
+                  k = opf_microsoft_info(m, node.inputs[K])->dims[1];
     if (opf_node_int(&node, "is_causal", 0) != 0) {
         const bool has_mask = MASK < node.n_own_inputs && node.inputs[MASK] != 0;
         if (!has_mask && kv_heads > 0 && heads % kv_heads == 0 && opf_dim_equal(q, k))

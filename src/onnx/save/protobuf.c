@@ -9,7 +9,7 @@ enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
 
 static void add_varint(opf_text *text, uint64_t x)
 {
-    char     bytes[10];
+    char bytes[10];
     unsigned n = 0;
     for (; x > 127; x >>= 7)
         bytes[n++] = (char)((x & 127) | 128);
@@ -88,7 +88,7 @@ bool opf_pb_next(opf_pb_span *message, opf_pb_field *field)
     *field = (opf_pb_field){.whole.at = message->at};
     if (!take_varint(message, &tag) || tag >> 3 > UINT32_MAX)
         return false;
-    field->number    = (uint32_t)(tag >> 3);
+    field->number = (uint32_t)(tag >> 3);
     bool is_complete = false;
     switch (tag & 7) {
     case VARINT:
@@ -101,10 +101,10 @@ bool opf_pb_next(opf_pb_span *message, opf_pb_field *field)
         is_complete = take(message, 4);
         break;
     case BYTES:
-        is_complete     = take_varint(message, &n);
+        is_complete = take_varint(message, &n);
         field->bytes.at = message->at;
-        field->bytes.n  = (size_t)n;
-        is_complete     = is_complete && take(message, n);
+        field->bytes.n = (size_t)n;
+        is_complete = is_complete && take(message, n);
         break;
     default:
         break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire format of protobuf, as far as writing a model needs it: fields appended to a text, and a walk over the fields
- * of a message that was read before, so that what nobody changes can be copied as it stands.
+ * The wire format of protobuf, as far as writing a model needs it: fields appended to a text, and a walk over the
+ * fields of a message that was read before, so that what nobody changes can be copied as it stands.
  */
 #ifndef OPF_ONNX_SAVE_PROTOBUF_H
 #define OPF_ONNX_SAVE_PROTOBUF_H
@@ -22,14 +22,14 @@ void opf_pb_head(opf_text *text, uint32_t field, uint64_t n);
 
 typedef struct opf_pb_span {
     const unsigned char *at;
-    size_t               n;
+    size_t n;
 } opf_pb_span;
 
 typedef struct opf_pb_field {
-    uint32_t    number;
+    uint32_t number;
     opf_pb_span whole; /* head and all */
     opf_pb_span bytes; /* of a field of bytes; else n is 0 */
-    uint64_t    x;     /* of a field that is a number; else 0 */
+    uint64_t x;        /* of a field that is a number; else 0 */
 } opf_pb_field;
 
 /* Takes the first field off the message; false at its end, or where it is no protobuf. */

@@ -10,19 +10,19 @@
 #include <string.h>
 
 enum {
-    OLDEST_IR    = 4,       /* before, weights had to be inputs */
-    NO_OPSET     = 13,      /* the least of a model that names none */
-    LARGE_SPLAT  = 1 << 16, /* bytes of equal elements from which a node that makes them is better */
+    OLDEST_IR = 4,         /* before, weights had to be inputs */
+    NO_OPSET = 13,         /* the least of a model that names none */
+    LARGE_SPLAT = 1 << 16, /* bytes of equal elements from which a node that makes them is better */
 };
 
 typedef struct saver {
     const opf_save_request *request;
-    opf_arena              *arena;
-    opf_save_result        *result;
-    opf_keep                keep;
-    opf_const_pool          consts; /* the model's own, and dims, stay as they are: others may read them */
-    opf_dims               *dims;
-    opf_error              *error;
+    opf_arena *arena;
+    opf_save_result *result;
+    opf_keep keep;
+    opf_const_pool consts; /* the model's own, and dims, stay as they are: others may read them */
+    opf_dims *dims;
+    opf_error *error;
 } saver;
 
 /* ---- a graph of nodes ---- */
@@ -30,7 +30,7 @@ typedef struct saver {
 /* Names of values that are no more are free again: what is made here is called after them. */
 static bool set_tables(saver *s, opf_graph *graph)
 {
-    graph->dims   = s->dims;
+    graph->dims = s->dims;
     graph->consts = &s->consts;
     opf_map_init(&graph->value_names, s->arena);
     for (opf_value_id id = 1; id < graph->n_values; id++) {
@@ -74,7 +74,7 @@ static bool give_outputs_nodes(opf_graph *graph)
 {
     for (uint32_t o = 0; o < graph->n_outputs; o++) {
         const opf_value_id id = graph->outputs[o];
-        opf_node_id        node;
+        opf_node_id node;
         if ((opf_graph_value(graph, id)->constant != NULL || is_captured(graph, id)) &&
             !read_through(graph, id, &opf_op_Identity, id, &node))
             return false;
@@ -84,12 +84,12 @@ static bool give_outputs_nodes(opf_graph *graph)
 
 static bool make_splat(opf_graph *graph, opf_value_id id)
 {
-    const opf_const   *c     = opf_graph_value(graph, id)->constant;
-    const int64_t      one   = 1;
-    const opf_const   *dims  = opf_const_ints(graph->consts, c->dims, c->rank);
-    const opf_const   *value = opf_const_bytes(graph->consts, c->type, 1, &one, c->data, c->bytes);
+    const opf_const *c = opf_graph_value(graph, id)->constant;
+    const int64_t one = 1;
+    const opf_const *dims = opf_const_ints(graph->consts, c->dims, c->rank);
+    const opf_const *value = opf_const_bytes(graph->consts, c->type, 1, &one, c->data, c->bytes);
     const opf_value_id shape = dims != NULL ? opf_graph_add_constant(graph, opf_graph_value(graph, id)->name, dims) : 0;
-    opf_node_id        node;
+    opf_node_id node;
     return shape != 0 && value != NULL && read_through(graph, id, &opf_op_ConstantOfShape, shape, &node) &&
            opf_node_set_attr(graph, node, (opf_attr){.name = "value", .type = OPF_ATTR_TENSOR, .tensor = value});
 }
@@ -97,12 +97,13 @@ static bool make_splat(opf_graph *graph, opf_value_id id)
 /* A large constant of equal elements is no weight that a file should hold. */
 static bool make_splats(opf_graph *graph)
 {
-    const opf_types types = OPF_TYPES_INT | OPF_TYPES_BOOL | OPF_TYPE_BIT(OPF_FLOAT16) | OPF_TYPE_BIT(OPF_FLOAT) |
-                            OPF_TYPE_BIT(OPF_DOUBLE);
+    const opf_types types =
+        OPF_TYPES_INT | OPF_TYPES_BOOL | OPF_TYPE_BIT(OPF_FLOAT16) | OPF_TYPE_BIT(OPF_FLOAT) | OPF_TYPE_BIT(OPF_DOUBLE);
     for (opf_value_id id = 1; id < graph->n_values; id++) {
         const opf_value *v = opf_graph_value(graph, id);
         if (v->n_uses != 0 && v->constant != NULL && v->constant->kind == OPF_CONST_SPLAT &&
-            opf_types_have(types, v->constant->type) && opf_const_size(v->constant) > LARGE_SPLAT && !make_splat(graph, id))
+            opf_types_have(types, v->constant->type) && opf_const_size(v->constant) > LARGE_SPLAT &&
+            !make_splat(graph, id))
             return false;
     }
     return true;
@@ -134,7 +135,8 @@ static void skip_reshapes(opf_graph *graph)
         const opf_node *node = opf_graph_node(graph, id);
         if (node->op != &opf_op_Reshape)
             continue;
-        const opf_info *x = &opf_graph_value(graph, node->inputs[0])->info, *y = &opf_graph_value(graph, node->outputs[0])->info;
+        const opf_info *x = &opf_graph_value(graph, node->inputs[0])->info,
+                       *y = &opf_graph_value(graph, node->outputs[0])->info;
         bool same = x->rank == y->rank && x->rank >= 0;
         for (int32_t i = 0; same && i < x->rank; i++)
             same = opf_dim_equal(x->dims[i], y->dims[i]);
@@ -147,7 +149,7 @@ static void skip_reshapes(opf_graph *graph)
 static opf_status remove_dead(saver *s, opf_graph *graph)
 {
     opf_node_id *order;
-    uint32_t     n;
+    uint32_t n;
     OPF_TRY(opf_graph_sort(graph, s->arena, &order, &n, s->error));
     while (n-- > 0) {
         const opf_node *node = opf_graph_node(graph, order[n]);
@@ -162,9 +164,9 @@ static opf_status remove_dead(saver *s, opf_graph *graph)
 /* The nodes of the model, of the newest forms and of com.microsoft. */
 static opf_status make_nodes(saver *s, opf_graph **graph)
 {
-    *graph     = opf_graph_clone(s->request->graph, s->arena);
-    s->dims    = opf_dims_clone(s->request->graph->dims, s->arena);
-    s->consts  = (opf_const_pool){.arena = s->arena, .next_id = s->request->graph->consts->next_id};
+    *graph = opf_graph_clone(s->request->graph, s->arena);
+    s->dims = opf_dims_clone(s->request->graph->dims, s->arena);
+    s->consts = (opf_const_pool){.arena = s->arena, .next_id = s->request->graph->consts->next_id};
     OPF_OOM_IF(s->error, *graph == NULL || s->dims == NULL || !set_tables(s, *graph));
     OPF_TRY(opf_save_unfuse(*graph, s->error));
     OPF_OOM_IF(s->error, !complete(*graph));
@@ -193,14 +195,17 @@ static opf_status try_opset(saver *s, const opf_graph *nodes, int64_t opset, opf
 /* The first reason is told: it is the file's own opset that lacks something. */
 static opf_status choose_opset(saver *s, const opf_graph *nodes, opf_graph **lowered)
 {
-    const int64_t own   = opset_of(s->request->loaded, ""), wanted = s->request->opset;
-    const int64_t first = wanted != 0 ? wanted : own != 0 ? own : NO_OPSET, last = wanted != 0 ? wanted : OPF_OPSET_NEWEST;
-    opf_error     reason = {.status = OPF_OK}, next;
+    const int64_t own = opset_of(s->request->loaded, ""), wanted = s->request->opset;
+    const int64_t first = wanted != 0 ? wanted
+                          : own != 0  ? own
+                                      : NO_OPSET,
+                  last = wanted != 0 ? wanted : OPF_OPSET_NEWEST;
+    opf_error reason = {.status = OPF_OK}, next;
     OPF_FAIL_IF(s->error, first < OPF_OPSET_OLDEST || first > OPF_OPSET_NEWEST, OPF_INVALID_ARGUMENT,
                 "opset %lld cannot be written: %d to %d can", (long long)first, OPF_OPSET_OLDEST, OPF_OPSET_NEWEST);
     for (int64_t opset = first; opset <= last; opset++) {
         const opf_status status = try_opset(s, nodes, opset, lowered, &next);
-        s->result->opset        = opset;
+        s->result->opset = opset;
         if (status == OPF_OK && opset != first)
             s->result->raised = opf_arena_copy_string(s->arena, reason.message, strlen(reason.message));
         if (status == OPF_OK)
@@ -217,8 +222,8 @@ static opf_status choose_opset(saver *s, const opf_graph *nodes, opf_graph **low
 /* The first IR version that knows an opset. */
 static int64_t ir_version_of(int64_t opset)
 {
-    static const uint8_t versions[] = {
-        [9] = 4, [10] = 5, [11] = 6, [12] = 7, 7, 7, [15] = 8, 8, 8, 8, [19] = 9, 9, [21] = 10, 10, [23] = 11, 12, 12, [26] = 13, 13, 14};
+    static const uint8_t versions[] = {[9] = 4, [10] = 5,  [11] = 6, [12] = 7,  7,  7,  [15] = 8,  8,  8, 8, [19] = 9,
+                                       9,       [21] = 10, 10,       [23] = 11, 12, 12, [26] = 13, 13, 14};
     const size_t n = sizeof versions;
     return opset < (int64_t)n ? versions[opset] : versions[n - 1];
 }
@@ -243,24 +248,24 @@ static opf_status write_file(saver *s, const opf_save_message *message)
     opf_opset opsets[] = {{"", s->result->opset}, {"com.microsoft", 1}};
     const int64_t raised = s->result->opset > opset_of(r->loaded, "") ? ir_version_of(s->result->opset) : OLDEST_IR;
     s->result->ir_version = r->loaded->ir_version > raised ? r->loaded->ir_version : raised;
-    opf_save_file file = {.path       = r->path,
-                          .message    = message,
+    opf_save_file file = {.path = r->path,
+                          .message = message,
                           .ir_version = s->result->ir_version,
-                          .opsets     = opsets,
-                          .n_opsets   = message->has_microsoft ? 2 : 1,
-                          .largest    = r->largest != 0 ? r->largest : INT32_MAX,
-                          .arena      = s->arena,
-                          .heap       = r->heap};
+                          .opsets = opsets,
+                          .n_opsets = message->has_microsoft ? 2 : 1,
+                          .largest = r->largest != 0 ? r->largest : INT32_MAX,
+                          .arena = s->arena,
+                          .heap = r->heap};
     OPF_TRY(opf_save_write_file(&file, s->error));
     s->result->weight_bytes = file.weight_bytes;
-    s->result->file_bytes   = file.file_bytes;
-    s->result->external     = file.external;
+    s->result->file_bytes = file.file_bytes;
+    s->result->external = file.external;
     return OPF_OK;
 }
 
 opf_status opf_onnx_save(const opf_save_request *request, opf_arena *arena, opf_save_result *result, opf_error *error)
 {
-    saver      s = {.request = request, .arena = arena, .result = result, .error = error};
+    saver s = {.request = request, .arena = arena, .result = result, .error = error};
     opf_graph *nodes, *lowered;
     *result = (opf_save_result){0};
     OPF_TRY(make_nodes(&s, &nodes));
@@ -268,12 +273,12 @@ opf_status opf_onnx_save(const opf_save_request *request, opf_arena *arena, opf_
     OPF_TRY(remove_dead(&s, lowered));
     OPF_TRY(count_ops(&s, lowered));
     OPF_TRY(opf_keep_init(&s.keep, request->loaded->bytes, request->loaded->size, arena, error));
-    opf_save_message message = {.arena      = arena,
-                                .keep       = &s.keep,
-                                .loaded     = request->loaded->graph,
+    opf_save_message message = {.arena = arena,
+                                .keep = &s.keep,
+                                .loaded = request->loaded->graph,
                                 .is_resized = request->is_resized,
-                                .defaults   = request->loaded->defaults,
-                                .error      = error};
+                                .defaults = request->loaded->defaults,
+                                .error = error};
     OPF_TRY(opf_save_write_graph(&message, lowered));
     OPF_OOM_IF(error, opf_dims_failed(s.dims));
     return write_file(&s, &message);

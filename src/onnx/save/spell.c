@@ -2,8 +2,8 @@
 #include "onnx/save/spell.h"
 
 typedef struct spelling {
-    const opf_op  *op;
-    int32_t        below;
+    const opf_op *op;
+    int32_t below;
     opf_contrib_op how;
 } spelling;
 
@@ -23,8 +23,8 @@ static const spelling *find(const opf_op *op)
 }
 
 /* What every opset must spell. Attention as fusion makes it has a plain softmax, which differs from the operator only
-   where a mask hides things. A guarded norm is always fusion's own. Swish is two old nodes, and ONNX Runtime 1.32 has no
-   kernel for it. */
+   where a mask hides things. A guarded norm is always fusion's own. Swish is two old nodes, and ONNX Runtime 1.32 has
+   no kernel for it. */
 static bool is_always_spelled(opf_graph *graph, opf_node_id id)
 {
     enum { MASK = 3 };
@@ -53,13 +53,13 @@ static bool name_last(opf_graph *graph, opf_value_id result, const char *name)
 
 opf_status opf_save_spell(opf_graph *graph, opf_node_id id, int32_t opset, bool *is_spelled, opf_error *error)
 {
-    const opf_node     node = *opf_graph_node(graph, id);
-    const spelling    *s    = find(node.op);
-    *is_spelled             = false;
+    const opf_node node = *opf_graph_node(graph, id);
+    const spelling *s = find(node.op);
+    *is_spelled = false;
     if (s == NULL || (opset >= s->below && !is_always_spelled(graph, id)))
         return OPF_OK;
     const opf_value_id result = node.outputs[0];
-    const opf_status   status = opf_contrib_lift(&s->how, graph, id, error);
+    const opf_status status = opf_contrib_lift(&s->how, graph, id, error);
     if (status != OPF_OK) {
         opf_error_prefix(error, "%s (%s): ", node.name, node.op_type);
         return status;

@@ -7,10 +7,10 @@
 enum { Q, K, V, MASK };
 
 typedef struct attention {
-    bool     is_joined; /* [batch, length, heads * size], else [batch, heads, length, size] */
-    int64_t  q_heads, kv_heads;
+    bool is_joined; /* [batch, length, heads * size], else [batch, heads, length, size] */
+    int64_t q_heads, kv_heads;
     opf_type type;
-    float    scale;
+    float scale;
 } attention;
 
 /* What a plain softmax cannot say. Without "masked_score" a mask may hide a whole row, which then is zeros. */
@@ -32,13 +32,13 @@ static void check(opf_contrib *c)
 
 static attention read_attention(opf_contrib *c)
 {
-    attention a = {.q_heads  = opf_contrib_int(c, "q_num_heads", 0),
+    attention a = {.q_heads = opf_contrib_int(c, "q_num_heads", 0),
                    .kv_heads = opf_contrib_int(c, "kv_num_heads", 0),
-                   .type     = opf_contrib_type(c, opf_contrib_in(c, Q), "Q")};
+                   .type = opf_contrib_type(c, opf_contrib_in(c, Q), "Q")};
     const opf_attr given = opf_contrib_attr(c, "scale");
-    a.is_joined          = opf_contrib_rank(c, opf_contrib_in(c, Q), "Q") == 3;
+    a.is_joined = opf_contrib_rank(c, opf_contrib_in(c, Q), "Q") == 3;
     if (!a.is_joined) {
-        a.q_heads  = opf_contrib_dim(c, opf_contrib_in(c, Q), 1, "Q");
+        a.q_heads = opf_contrib_dim(c, opf_contrib_in(c, Q), 1, "Q");
         a.kv_heads = opf_contrib_dim(c, opf_contrib_in(c, K), 1, "K");
     }
     if (!opf_contrib_failed(c) && (a.q_heads < 1 || a.kv_heads < 1))
@@ -73,9 +73,9 @@ static opf_value_id repeat_heads(opf_contrib *c, const attention *a, opf_value_i
         return x;
     if (a->is_joined && a->kv_heads == 1)
         x = OPF_APPLY(c, Unsqueeze, x, opf_contrib_ints(c, OPF_INTS(1)));
-    const int64_t      size   = opf_contrib_dim(c, x, 3, "a head");
+    const int64_t size = opf_contrib_dim(c, x, 3, "a head");
     const opf_value_id single = OPF_APPLY(c, Unsqueeze, x, opf_contrib_ints(c, OPF_INTS(2)));
-    const opf_value_id full   = OPF_APPLY(c, Expand, single, opf_contrib_ints(c, OPF_INTS(1, 1, times, 1, 1)));
+    const opf_value_id full = OPF_APPLY(c, Expand, single, opf_contrib_ints(c, OPF_INTS(1, 1, times, 1, 1)));
     return OPF_APPLY(c, Reshape, full, opf_contrib_ints(c, OPF_INTS(0, a->q_heads, -1, size)));
 }
 
@@ -91,9 +91,9 @@ static opf_value_id scale(opf_contrib *c, const attention *a, opf_value_id x)
 
 static opf_value_id scaled_product(opf_contrib *c, const attention *a)
 {
-    const bool         repeats = a->q_heads != a->kv_heads;
-    const opf_value_id q       = take_heads(c, a, opf_contrib_in(c, Q), a->q_heads, false);
-    opf_value_id       k       = take_heads(c, a, opf_contrib_in(c, K), a->kv_heads, !repeats);
+    const bool repeats = a->q_heads != a->kv_heads;
+    const opf_value_id q = take_heads(c, a, opf_contrib_in(c, Q), a->q_heads, false);
+    opf_value_id k = take_heads(c, a, opf_contrib_in(c, K), a->kv_heads, !repeats);
     if (repeats)
         k = transpose_last(c, repeat_heads(c, a, k));
     return scale(c, a, OPF_APPLY(c, MatMul, q, k));
@@ -117,7 +117,7 @@ static opf_value_id cap(opf_contrib *c, const attention *a, opf_value_id x)
 static opf_value_id mask_of(opf_contrib *c, opf_value_id scores)
 {
     const opf_value_id mask = opf_contrib_in(c, MASK);
-    const int32_t      rank = opf_contrib_rank(c, mask, "the mask");
+    const int32_t rank = opf_contrib_rank(c, mask, "the mask");
     if (rank < 4 || opf_contrib_rank(c, scores, "the scores") == 4)
         return mask;
     return OPF_APPLY(c, Squeeze, mask, opf_contrib_ints(c, OPF_INTS(1)));
@@ -157,9 +157,10 @@ static opf_node_id find_join(const opf_contrib *c)
     const opf_use *use = opf_graph_single_use(c->graph, c->outputs[0]);
     if (use == NULL || !is_exchange(opf_graph_node(c->graph, use->node)))
         return 0;
-    const opf_use  *next    = opf_graph_single_use(c->graph, opf_graph_node(c->graph, use->node)->outputs[0]);
+    const opf_use *next = opf_graph_single_use(c->graph, opf_graph_node(c->graph, use->node)->outputs[0]);
     const opf_node *reshape = next != NULL ? opf_graph_node(c->graph, next->node) : NULL;
-    if (reshape == NULL || reshape->op != &opf_op_Reshape || next->input != 0 || opf_node_int(reshape, "allowzero", 0) != 0)
+    if (reshape == NULL || reshape->op != &opf_op_Reshape || next->input != 0 ||
+        opf_node_int(reshape, "allowzero", 0) != 0)
         return 0;
     const opf_const *target = opf_graph_value(c->graph, reshape->inputs[1])->constant;
     for (size_t i = 1; target != NULL && i < target->count; i++)
@@ -171,7 +172,7 @@ static opf_node_id find_join(const opf_contrib *c)
 /* [batch * heads, length, size] to whoever reads the result. */
 static void join_batches(opf_contrib *c, opf_value_id y, int64_t width)
 {
-    const opf_node_id  join  = find_join(c);
+    const opf_node_id join = find_join(c);
     const opf_value_id first = opf_contrib_transpose(c, y, OPF_INTS(1, 0, 2));
     if (opf_contrib_failed(c))
         return;
@@ -188,7 +189,7 @@ static void join_batches(opf_contrib *c, opf_value_id y, int64_t width)
 /* [length, batch, heads * size] as [batch * heads, length, size]; or, for K, with the last two axes exchanged. */
 static opf_value_id take_batches(opf_contrib *c, opf_value_id x, int64_t heads, bool is_transposed)
 {
-    const int64_t      size  = opf_contrib_dim(c, x, 2, "an operand") / heads;
+    const int64_t size = opf_contrib_dim(c, x, 2, "an operand") / heads;
     const opf_value_id split = OPF_APPLY(c, Reshape, x, opf_contrib_ints(c, OPF_INTS(0, -1, size)));
     return is_transposed ? opf_contrib_transpose(c, split, OPF_INTS(1, 2, 0))
                          : opf_contrib_transpose(c, split, OPF_INTS(1, 0, 2));
@@ -208,7 +209,7 @@ static bool spell_by_positions(opf_contrib *c, const attention *a)
     const opf_value_id product =
         OPF_APPLY(c, MatMul, take_batches(c, x[Q], a->q_heads, false), take_batches(c, x[K], a->q_heads, true));
     const opf_value_id scores = cap(c, a, scale(c, a, product));
-    const opf_value_id y      = OPF_APPLY(c, MatMul, soften(c, scores), take_batches(c, x[V], a->q_heads, false));
+    const opf_value_id y = OPF_APPLY(c, MatMul, soften(c, scores), take_batches(c, x[V], a->q_heads, false));
     join_batches(c, y, opf_contrib_dim(c, x[V], 2, "V"));
     return true;
 }
@@ -220,8 +221,8 @@ void opf_spell_Attention(opf_contrib *c)
     if (opf_contrib_failed(c) || spell_by_positions(c, &a))
         return;
     const opf_value_id weights = soften(c, hide(c, &a, cap(c, &a, scaled_product(c, &a))));
-    const opf_value_id v       = repeat_heads(c, &a, take_heads(c, &a, opf_contrib_in(c, V), a.kv_heads, false));
-    opf_value_id       y       = OPF_APPLY(c, MatMul, weights, v);
+    const opf_value_id v = repeat_heads(c, &a, take_heads(c, &a, opf_contrib_in(c, V), a.kv_heads, false));
+    opf_value_id y = OPF_APPLY(c, MatMul, weights, v);
     if (a.is_joined && a.q_heads != 1)
         y = OPF_APPLY(c, Reshape, opf_contrib_transpose(c, y, OPF_INTS(0, 2, 1, 3)),
                       opf_contrib_ints(c, OPF_INTS(0, 0, -1)));

@@ -11,9 +11,9 @@ static opf_value_id add_like(opf_graph *graph, const char *name, opf_value_id li
     const opf_value_id value = opf_graph_add_value(graph, name);
     if (value == 0)
         return 0;
-    opf_info info                       = opf_graph_value(graph, like)->info;
-    info.type                           = type;
-    info.n_values                       = -1;
+    opf_info info = opf_graph_value(graph, like)->info;
+    info.type = type;
+    info.n_values = -1;
     opf_graph_value(graph, value)->info = info;
     return value;
 }
@@ -37,10 +37,10 @@ static bool build_step(opf_graph *graph, const opf_node *from, const opf_step *s
                        opf_value_id *results, opf_value_id result)
 {
     opf_value_id inputs[OPF_STEP_ARGS];
-    uint32_t     n = 0;
+    uint32_t n = 0;
     for (uint32_t a = 0; a < step->n_args; a++) {
         inputs[a] = operand(from, step->args[a], plain, results);
-        n         = inputs[a] != 0 ? a + 1 : n;
+        n = inputs[a] != 0 ? a + 1 : n;
     }
     const opf_node_id id = opf_graph_add_node(graph, step->op, step->op_type, step->name, inputs, n, &result, 1);
     for (uint32_t a = 0; id != 0 && a < step->n_attrs; a++)
@@ -103,12 +103,12 @@ static bool strip(opf_graph *graph, opf_node_id id, const opf_node *from)
             return false;
     if (from->epilogue.n != 0 && !opf_graph_set_output(graph, id, 0, 0))
         return false;
-    opf_node *node  = opf_graph_node(graph, id);
-    node->n_inputs  = from->n_own_inputs;
+    opf_node *node = opf_graph_node(graph, id);
+    node->n_inputs = from->n_own_inputs;
     node->n_outputs = from->n_own_outputs;
     node->prologue = node->epilogue = (opf_steps){0};
-    node->origin                    = NULL;
-    node->n_origin                  = 0;
+    node->origin = NULL;
+    node->n_origin = 0;
     return true;
 }
 
@@ -116,8 +116,8 @@ static bool unfuse_node(opf_graph *graph, opf_node_id id)
 {
     opf_node from = *opf_graph_node(graph, id);
     const opf_type own = from.epilogue.n != 0 ? opf_infer_own_type(graph, id) : OPF_TYPE_NONE;
-    from.inputs   = opf_arena_copy(graph->arena, from.inputs, from.n_inputs * sizeof *from.inputs);
-    from.outputs  = opf_arena_copy(graph->arena, from.outputs, from.n_outputs * sizeof *from.outputs);
+    from.inputs = opf_arena_copy(graph->arena, from.inputs, from.n_inputs * sizeof *from.inputs);
+    from.outputs = opf_arena_copy(graph->arena, from.outputs, from.n_outputs * sizeof *from.outputs);
     if (from.inputs == NULL || from.outputs == NULL || !strip(graph, id, &from))
         return false;
     if (from.prologue.n != 0) {

@@ -6,17 +6,17 @@
 enum { PANEL = 1 << 20 }; /* bytes, about */
 
 typedef struct writer {
-    opf_output      *output;
+    opf_output *output;
     const opf_const *constant;
-    char            *panel;
-    opf_error       *error;
+    char *panel;
+    opf_error *error;
 } writer;
 
 /* The axis whose lines, of *line elements, fit a panel one by one but not all together. */
 static int32_t choose_axis(const opf_const *c, size_t *line)
 {
     const size_t size = opf_type_size(c->type);
-    int32_t      axis = c->rank;
+    int32_t axis = c->rank;
     for (*line = 1; axis > 0 && *line * size * (size_t)c->dims[axis - 1] <= PANEL; axis--)
         *line *= (size_t)c->dims[axis - 1];
     return axis - 1;
@@ -26,10 +26,10 @@ static int32_t choose_axis(const opf_const *c, size_t *line)
 static opf_status write_panels(const writer *w)
 {
     const opf_const *c = w->constant;
-    size_t           line;
-    const int32_t    axis = choose_axis(c, &line);
-    int64_t          start[OPF_MAX_RANK] = {0}, count[OPF_MAX_RANK];
-    int64_t          step = (int64_t)(PANEL / (line * opf_type_size(c->type)));
+    size_t line;
+    const int32_t axis = choose_axis(c, &line);
+    int64_t start[OPF_MAX_RANK] = {0}, count[OPF_MAX_RANK];
+    int64_t step = (int64_t)(PANEL / (line * opf_type_size(c->type)));
     for (int32_t i = 0; i < c->rank; i++)
         count[i] = i < axis ? 1 : c->dims[i];
     if (step >= count[axis])
@@ -37,9 +37,10 @@ static opf_status write_panels(const writer *w)
     for (int32_t outer = 0; outer >= 0;) {
         for (start[axis] = 0; start[axis] < c->dims[axis]; start[axis] += count[axis]) {
             const int64_t left = c->dims[axis] - start[axis];
-            count[axis]        = left < step ? left : step;
+            count[axis] = left < step ? left : step;
             opf_const_read(c, start, count, w->panel);
-            OPF_TRY(opf_output_write(w->output, w->panel, (size_t)count[axis] * line * opf_type_size(c->type), w->error));
+            OPF_TRY(
+                opf_output_write(w->output, w->panel, (size_t)count[axis] * line * opf_type_size(c->type), w->error));
         }
         for (outer = axis - 1; outer >= 0 && ++start[outer] == c->dims[outer]; outer--)
             start[outer] = 0;
@@ -53,9 +54,9 @@ opf_status opf_save_write_constant(opf_output *output, const opf_const *constant
     if (constant->kind == OPF_CONST_BYTES || bytes == 0)
         return opf_output_write(output, constant->data, bytes, error);
     /* Elements smaller than a byte are put together as a whole. */
-    const bool   is_whole = bytes <= PANEL || opf_type_bits(constant->type) < 8;
-    const size_t room     = is_whole ? bytes : PANEL;
-    writer       w        = {output, constant, opf_heap_alloc(heap, room), error};
+    const bool is_whole = bytes <= PANEL || opf_type_bits(constant->type) < 8;
+    const size_t room = is_whole ? bytes : PANEL;
+    writer w = {output, constant, opf_heap_alloc(heap, room), error};
     OPF_OOM_IF(error, w.panel == NULL);
     if (is_whole)
         opf_const_write(constant, w.panel);
