@@ -271,7 +271,7 @@ static void run_program(void *work)
                                  .instr = {{.op = OPF_EW_ADD, .args = {0, -1}, .store = -1},
                                            {.op = OPF_EW_MUL, .args = {1, -2}, .store = -1},
                                            {.op = OPF_EW_RELU, .args = {2, 0}, .store = -1}}};
-    const opf_operand operands[2] = {{buffer_b, (ptrdiff_t)o->n, 1}, {buffer_b, 0, 1}};
+    const opf_operand operands[2] = {{.data = buffer_b, .row = (ptrdiff_t)o->n, .col = 1}, {.data = buffer_b, .col = 1}};
     static float      scratch[1 << 14];
     opf_program_run(o->kern, &program, operands, NULL, buffer_a, (ptrdiff_t)o->n, buffer_c, (ptrdiff_t)o->n, 12, o->n, scratch);
 }
