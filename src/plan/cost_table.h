@@ -10,6 +10,7 @@
    image, or the larger filters (four times and 1.8 times) cost what the products save: filters beyond L2 stream by once, and
    few tiles wait for them. Within the bounds it is 1.3 to 2.9 times as fast on Zen 5 and on a Xeon, AVX-512 and AVX2. */
 enum {
+    OPF_COST_WINOGRAD_LARGEST_TILE   = 4,       /* that is tried */
     OPF_COST_WINOGRAD_CHANNELS       = 8,       /* of the input, and filters */
     OPF_COST_WINOGRAD_TILES          = 4,       /* of 4x4 pixels, of all images */
     OPF_COST_WINOGRAD_LARGE          = 4194304, /* bytes of transformed filters, from where on */

@@ -85,19 +85,21 @@ static void tile_pointers(const opf_gemm_args *g, const float *image, size_t pix
             out[t * mr] = g->zeros;
 }
 
-/* One row, element by element, to contiguous memory: taps outermost, as weights are packed. */
-static void gather_row(const opf_gemm_args *g, const float *image, size_t row, const float **scratch, float *out)
+/* Rows first to first + rows - 1, element by element, to contiguous memory: taps outermost, as weights are packed. pointers:
+   scratch, one a tap. */
+static void gather_rows(const opf_kern *kern, const opf_gemm_args *g, const float *image, size_t first, size_t rows, const float **pointers,
+                        float *out)
 {
-    if (g->taps == 1 && g->window.kernel[0] == 0) {
-        const float *x = image + (ptrdiff_t)row * g->a_row;
-        for (size_t k = 0; k < g->kc; k++)
-            out[k] = x[(ptrdiff_t)k * g->a_col];
+    if (g->window.kernel[0] == 0) { /* a matrix */
+        kern->copy_2d(image + (ptrdiff_t)first * g->a_row, g->a_row, g->a_col, out, (ptrdiff_t)g->kc, rows, g->kc);
         return;
     }
-    window_pointers(g, image, row, scratch, 1);
-    for (size_t t = 0; t < g->taps; t++)
-        for (size_t k = 0; k < g->kc; k++)
-            out[t * g->kc + k] = scratch[t] == NULL ? 0.0f : scratch[t][(ptrdiff_t)k * g->a_col];
+    for (size_t row = first; row < first + rows; row++) {
+        window_pointers(g, image, row, pointers, 1);
+        for (size_t t = 0; t < g->taps; t++, out += g->kc)
+            for (size_t k = 0; k < g->kc; k++)
+                out[k] = pointers[t] == NULL ? 0.0f : pointers[t][(ptrdiff_t)k * g->a_col];
+    }
 }
 
 /* One image line (NULL: outside) with its borders. */
@@ -160,9 +162,11 @@ static void prepare_block(const worker *w, const float *image, size_t index, siz
         const float **pointers = w->pointers + i * taps * mr;
         size_t        first, rows;
         tile_rows(g, block * g->block + i, &first, &rows);
-        float *computed = w->gathered + i * mr * g->kc;
+        float *computed = w->gathered + i * mr * g->kc, *gathered = w->gathered + i * mr * g->taps * g->kc;
         if (g->prologue.program.n != 0)
             compute_rows(w, image, index, first, rows, computed);
+        else if (g->rows == OPF_ROWS_GATHER)
+            gather_rows(w->env->kern, g, image, first, rows, w->pointers + (g->block + 1) * taps * mr, gathered);
         for (size_t r = 0; r < mr; r++) {
             size_t row = first + (r < rows ? r : rows - 1);
             if (g->prologue.program.n != 0) {
@@ -172,10 +176,7 @@ static void prepare_block(const worker *w, const float *image, size_t index, siz
             } else if (g->rows == OPF_ROWS_WINDOW) {
                 tile_pointers(g, image, row, pointers + r, mr);
             } else {
-                float *out = w->gathered + (i * mr + r) * g->taps * g->kc;
-                if (r < rows)
-                    gather_row(g, image, row, w->pointers + (g->block + 1) * taps * mr, out);
-                pointers[r] = r < rows ? out : pointers[rows - 1];
+                pointers[r] = gathered + (row - first) * g->taps * g->kc;
             }
         }
     }
@@ -257,17 +258,26 @@ opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *g, s
 }
 
 void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t first, size_t rows, size_t panel,
-                           const float *b, const float **pointers)
+                           const opf_gemm_rest *rest)
 {
     size_t        mr = env->kern->mr, cols;
     const float  *a  = (const float *)opf_ref_data(env, g->a) + g->a_images[image];
     opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, 0, first, panel, &cols);
-    for (size_t r = 0; r < mr; r++)
-        tile_pointers(g, a, first + (r < rows ? r : rows - 1), pointers + r, mr);
-    tile.a    = pointers;
-    tile.taps = g->taps;
-    tile.kc   = g->kc;
-    tile.b    = b;
+    if (g->a_col != 1)
+        gather_rows(env->kern, g, a, first, rows, rest->pointers, rest->gathered);
+    for (size_t r = 0; r < mr; r++) {
+        size_t row = r < rows ? r : rows - 1;
+        if (g->a_col != 1)
+            rest->pointers[r] = rest->gathered + row * g->taps * g->kc;
+        else
+            tile_pointers(g, a, first + row, rest->pointers + r, mr);
+    }
+    tile.a        = rest->pointers;
+    tile.taps     = g->a_col != 1 ? 1 : g->taps;
+    tile.kc       = g->a_col != 1 ? g->taps * g->kc : g->kc;
+    tile.b        = rest->b;
+    tile.c        = rest->c;
+    tile.c_stride = rest->c_stride;
     env->kern->gemm(&tile, rows, cols);
 }
 

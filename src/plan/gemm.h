@@ -83,10 +83,17 @@ typedef struct opf_gemm_args {
    where the tile begins in the result, whatever c_col is. */
 opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t group, size_t row, size_t panel,
                                size_t *cols);
-/* Rows of a WINDOW product with one group, at most mr, for panel number `panel`, packed at b, without the epilogue's
-   program. pointers: taps * mr of them. */
+/* What opf_gemm_compute_rows needs beside the step: the panel packed, where the result goes, and scratch. */
+typedef struct opf_gemm_rest {
+    const float  *b;
+    float        *c;
+    ptrdiff_t     c_stride;
+    const float **pointers; /* taps * mr of them */
+    float        *gathered; /* rows * taps * kc floats, where a_col is not 1 */
+} opf_gemm_rest;
+/* Rows of a WINDOW product with one group, at most mr, for one panel, without the epilogue's program. */
 void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t first, size_t rows, size_t panel,
-                           const float *b, const float **pointers);
+                           const opf_gemm_rest *rest);
 
 /* Whether an image with window and a_col set may be read by lines; then sets rows and lines. */
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error);

@@ -115,20 +115,25 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     bool    computed = prologue->program.n != 0; /* rows: they must be there as rows */
     if (computed && !opf_place_linear(&c->x, 2, c->x.rank - 1, &row))
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
-    if (c->x.strides[1] != 1 && c->channels > 1) {
-        if (c->channels > FEW_CHANNELS || computed)
-            OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
-        else
-            args.rows = OPF_ROWS_GATHER;
-    } else if (per_group < FEW_CHANNELS && c->taps > 1) {
+    args.window = c->window;
+    bool planar = c->x.strides[1] != 1 && c->channels > 1, matrix = false;
+    if (planar ? c->channels <= FEW_CHANNELS && !computed : per_group < FEW_CHANNELS && c->taps > 1)
         args.rows = OPF_ROWS_GATHER; /* taps too short for a loop of their own */
+    else if (!computed)
+        opf_winograd_choose(planner, &args, c->w);
+    if (planar && args.rows == OPF_ROWS_WINDOW && args.winograd.u == NULL) {
+        matrix = !computed && is_pointwise(c) && opf_place_linear(&c->x, 2, c->x.rank - 1, &row);
+        if (!matrix)
+            OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
     }
     set_in_strides(c);
+    args.window = c->window;
     if (is_pointwise(c) && args.rows == OPF_ROWS_WINDOW && opf_place_linear(&c->x, 2, c->x.rank - 1, &row)) {
-        args.rows  = OPF_ROWS_LINEAR;
+        args.rows  = matrix ? OPF_ROWS_GATHER : OPF_ROWS_LINEAR;
         args.a_row = (ptrdiff_t)row;
     }
-    args.window  = c->window;
+    if (matrix)
+        memset(&args.window, 0, sizeof args.window);
     args.a       = opf_place_ref(&c->x);
     args.a_col   = (ptrdiff_t)c->x.strides[1];
     args.a_group = (ptrdiff_t)(per_group * c->x.strides[1]);
@@ -136,14 +141,12 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         OPF_TRY(opf_gemm_try_lines(planner, &args, error));
     OPF_TRY(image_offsets(planner, &c->x, &args.a_images, error));
     OPF_TRY(zero_row(planner, per_group, &args.zeros, error));
-    if (!computed)
-        opf_winograd_choose(planner, &args, c->w);
     if (args.winograd.u == NULL) {
         opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
         args.b                   = opf_weights_get(planner->options->weights, c->w, &format);
         OPF_OOM_IF(error, args.b == NULL);
     }
-    bool planes = args.winograd.u == NULL && opf_plan_wants_row_major(planner, node->outputs[0], order);
+    bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order);
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
     args.c_row   = planes ? 1 : (ptrdiff_t)c->filters;
     args.c_col   = planes ? (ptrdiff_t)c->pixels : 1;

@@ -29,6 +29,8 @@ typedef struct {
     const opf_gemm_args *args;
     const float        **pointers;
     float               *v, *m, *program;
+    float               *window;          /* of an image in planes: its pixels with their channels side by side */
+    float               *pixels;          /* of a result in planes: the lines of a row of tiles, until they are written */
     float               *panel, *filters; /* of the direct form, where sums are not finite */
     size_t               panel_index;     /* which one is there, or SIZE_MAX */
 } worker;
@@ -56,6 +58,18 @@ static int inside(int64_t x, size_t size) /* [0, size of the window] */
     return (int)(x < 0 ? 0 : x > window ? window : x);
 }
 
+/* The window's pixels inside the image, from planes. */
+static void read_window(const worker *work, opf_winograd_input *tile)
+{
+    const ptrdiff_t pixel = (ptrdiff_t)tile->c, row = ((ptrdiff_t)tile->size + 2) * pixel;
+    for (int i = tile->top; i < tile->bottom && tile->left < tile->right; i++)
+        work->env->kern->copy_2d(tile->x + i * tile->row + tile->left * tile->pixel, tile->pixel, work->args->a_col,
+                                 work->window + i * row + tile->left * pixel, pixel, (size_t)(tile->right - tile->left), tile->c);
+    tile->x     = work->window;
+    tile->row   = row;
+    tile->pixel = pixel;
+}
+
 static void transform_tiles(const worker *work, size_t first, size_t n)
 {
     const opf_gemm_args   *g = work->args;
@@ -76,6 +90,8 @@ static void transform_tiles(const worker *work, size_t first, size_t n)
                                    .c       = g->kc,
                                    .v       = work->v + i * w->v_row,
                                    .v_point = (ptrdiff_t)w->v_point};
+        if (g->a_col != 1)
+            read_window(work, &tile);
         work->env->kern->winograd_input(&tile);
     }
 }
@@ -113,68 +129,94 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Where the sums of a tile go: into the result, or where they wait to be written to planes. */
+typedef struct {
+    float    *c;
+    ptrdiff_t row, pixel;
+} target;
+
 /* A tile whose sums are not finite, by the product itself. Its weights are packed here and now: it is rare, and they would
    take as much memory again. */
-static void compute_directly(worker *work, size_t image, size_t pixel, size_t rows, size_t pixels, size_t panel)
+static void compute_directly(worker *work, size_t image, size_t pixel, size_t panel, const opf_winograd_output *out)
 {
     const opf_gemm_args *g  = work->args;
     size_t               nr = work->env->kern->nr, first = panel * nr;
+    opf_gemm_rest        rest = {.b = work->panel, .c_stride = out->pixel, .pointers = work->pointers, .gathered = work->filters};
     if (work->panel_index != panel)
         opf_conv_panel(g->winograd.filters, (int64_t)first, (int64_t)(g->n - first < nr ? g->n - first : nr), (int64_t)g->taps, (int64_t)nr,
                        work->panel, work->filters);
     work->panel_index = panel;
-    for (size_t r = 0; r < rows; r++)
-        opf_gemm_compute_rows(work->env, g, image, pixel + r * (size_t)g->window.out[2], pixels, panel, work->panel, work->pointers);
+    for (size_t r = 0; r < out->rows; r++) {
+        rest.c = out->c + (ptrdiff_t)r * out->row;
+        opf_gemm_compute_rows(work->env, g, image, pixel + r * (size_t)g->window.out[2], out->pixels, panel, &rest);
+    }
 }
 
-static void finish_tile(worker *work, size_t index, size_t i, size_t panel, size_t k)
+static void finish_tile(worker *work, tile_place place, size_t i, size_t panel, size_t k, const target *to)
 {
     const opf_gemm_args *g     = work->args;
     const opf_winograd  *w     = &g->winograd;
     const opf_kern      *kern  = work->env->kern;
-    tile_place           place = place_of(g, index);
-    int64_t              width = g->window.out[2], rows = least((int64_t)w->size, g->window.out[1] - place.y);
+    int64_t              width = g->window.out[2];
     size_t               pixel = (size_t)(place.y * width + place.x), cols;
     opf_gemm_tile        at    = opf_gemm_tile_at(work->env, g, place.image, 0, pixel, panel + k, &cols);
     opf_winograd_output  out   = {.size           = (int)w->size,
                                   .m              = work->m + i * w->m_row + k * kern->nr,
                                   .m_point        = (ptrdiff_t)w->m_point,
                                   .bias           = at.bias,
-                                  .c              = at.c,
-                                  .row            = (ptrdiff_t)width * at.c_stride,
-                                  .pixel          = at.c_stride,
+                                  .c              = to->c + k * kern->nr,
+                                  .row            = to->row,
+                                  .pixel          = to->pixel,
                                   .residual       = at.residual,
                                   .residual_row   = (ptrdiff_t)width * at.residual_stride,
                                   .residual_pixel = at.residual_stride,
-                                  .rows           = (size_t)rows,
+                                  .rows           = (size_t)least((int64_t)w->size, g->window.out[1] - place.y),
                                   .pixels         = (size_t)least((int64_t)w->size, width - place.x),
                                   .cols           = cols,
                                   .lo             = at.lo,
                                   .hi             = at.hi};
     if (!kern->winograd_output(&out))
-        compute_directly(work, place.image, pixel, out.rows, out.pixels, panel + k);
+        compute_directly(work, place.image, pixel, panel + k, &out);
 }
 
-/* The epilogue's program over the lines that the tiles cover. */
-static void run_program(const worker *work, size_t first, size_t n, size_t panel, size_t n_panels)
+/* Tiles i to end - 1 of a block, which lie side by side: the transforms, the epilogue's program over their lines, and for
+   planes the way there. */
+static void finish_row(worker *work, size_t first, size_t i, size_t end, size_t panel, size_t n_panels)
 {
-    const opf_gemm_args *g     = work->args;
-    size_t               nr    = work->env->kern->nr, col = panel * nr, cols = g->n - col < n_panels * nr ? g->n - col : n_panels * nr;
-    int64_t              width = g->window.out[2], size = (int64_t)g->winograd.size;
-    for (size_t i = 0, next; i < n; i = next) {
-        tile_place place = place_of(g, first + i);
-        for (next = i + 1; next < n && place_of(g, first + next).x != 0;)
-            next++;
-        int64_t pixels = least(width, place.x + (int64_t)(next - i) * size) - place.x;
-        for (int64_t r = 0; r < least(size, g->window.out[1] - place.y); r++) {
-            size_t      row = (size_t)((place.y + r) * width + place.x), used;
+    const opf_gemm_args *g      = work->args;
+    const opf_kern      *kern   = work->env->kern;
+    const size_t         nr     = kern->nr, col = panel * nr, cols = g->n - col < n_panels * nr ? g->n - col : n_panels * nr;
+    const bool           planes = g->c_col != 1;
+    tile_place           place  = place_of(g, first + i);
+    int64_t              width = g->window.out[2], size = (int64_t)g->winograd.size, row = place.y * width + place.x;
+    size_t               pixels = (size_t)(least(width, place.x + (int64_t)(end - i) * size) - place.x), used;
+    float               *c      = opf_gemm_tile_at(work->env, g, place.image, 0, (size_t)row, panel, &used).c;
+    const ptrdiff_t      pixel  = planes ? (ptrdiff_t)cols : g->c_row;
+    target               to     = {planes ? work->pixels : c, planes ? (ptrdiff_t)pixels * pixel : (ptrdiff_t)width * pixel, pixel};
+    for (size_t k = 0; k < n_panels; k++)
+        for (size_t t = i; t < end; t++) {
+            const target tile = {to.c + (ptrdiff_t)((t - i) * g->winograd.size) * pixel, to.row, pixel};
+            finish_tile(work, place_of(g, first + t), t, panel, k, &tile);
+        }
+    for (int64_t r = 0; r < least(size, g->window.out[1] - place.y); r++) {
+        float *line = to.c + r * to.row;
+        if (g->epilogue.program.n != 0) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
-            float      *c = opf_gemm_tile_at(work->env, g, place.image, 0, row, panel, &used).c;
-            opf_bound_at(work->env, &g->epilogue, place.image, row, col, operands, stores);
-            opf_program_run(work->env->kern, &g->epilogue.program, operands, stores, c, g->c_row, c, g->c_row, (size_t)pixels, cols,
-                            work->program);
+            opf_bound_at(work->env, &g->epilogue, place.image, (size_t)(row + r * width), col, operands, stores);
+            opf_program_run(kern, &g->epilogue.program, operands, stores, line, pixel, line, pixel, pixels, cols, work->program);
         }
+        if (planes)
+            kern->copy_2d(line, 1, pixel, c + r * width * g->c_row, g->c_col, cols, pixels);
+    }
+}
+
+static void finish_block(worker *work, size_t first, size_t n, size_t panel, size_t n_panels)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && place_of(work->args, first + end).x != 0;)
+            end++;
+        finish_row(work, first, i, end, panel, n_panels);
     }
 }
 
@@ -188,6 +230,10 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     at += round_64(points * w->v_point * sizeof(float));
     work->m = (float *)(void *)(scratch + at);
     at += round_64(points * w->m_point * sizeof(float));
+    work->window = (float *)(void *)(scratch + at);
+    at += g->a_col == 1 ? 0 : round_64(points * g->kc * sizeof(float));
+    work->pixels = (float *)(void *)(scratch + at);
+    at += g->c_col == 1 ? 0 : round_64(w->size * w->size * w->tiles * w->m_row * sizeof(float));
     work->panel = (float *)(void *)(scratch + at);
     at += round_64(g->taps * g->kc * kern->nr * sizeof(float));
     work->filters = (float *)(void *)(scratch + at);
@@ -211,11 +257,7 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
             transform_tiles(&work, first, n);
         transformed = block;
         multiply(&work, n, panel, n_panels);
-        for (size_t k = 0; k < n_panels; k++)
-            for (size_t i = 0; i < n; i++)
-                finish_tile(&work, first + i, i, panel, k);
-        if (g->epilogue.program.n != 0)
-            run_program(&work, first, n, panel, n_panels);
+        finish_block(&work, first, n, panel, n_panels);
     }
 }
 
@@ -251,7 +293,7 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     const opf_kern *kern = planner->options->kern;
     if (planner->options->exact || !can_be(args))
         return;
-    size_t size = is_faster(args, 4) ? 4 : is_faster(args, 2) ? 2 : 0;
+    size_t size = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && is_faster(args, 4) ? 4 : is_faster(args, 2) ? 2 : 0;
     if (size == 0)
         return;
     opf_weight_format format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, (int64_t)size);

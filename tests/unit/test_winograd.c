@@ -85,6 +85,19 @@ static void test_what_follows(void **state)
                sizes, NULL, false);
 }
 
+/* Images in planes on either side: graph inputs and outputs, several images, sums that are not finite. */
+static void set_nan(tensors *inputs);
+static void test_planes(void **state)
+{
+    static const char *const sizes[] = {"N=1 H=9 W=13", "N=2 H=8 W=23", NULL};
+    const char *text = "g (float[N,17,H,W] x, float[70,17,3,3] w, float[70] w2, float[N,70,H,W] r) => (y)"
+                       "{ a = Conv<pads = [1,1,1,1]>(x, w, w2) b = Sigmoid(a) c = Mul(a, b) y = Add(c, r) }";
+    (void)state;
+    check_text("g (float[N,16,H,W] x, float[33,16,3,3] w) => (y) { a = Conv<pads = [1,1,1,1]>(x, w) y = Relu(a) }", sizes, NULL, true);
+    check_text(text, sizes, NULL, true);
+    check_text(text, sizes, set_nan, false);
+}
+
 static void test_threads(void **state)
 {
     static const char *const sizes[] = {"N=2 H=20 W=21", NULL};
@@ -178,7 +191,7 @@ static void test_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_what_follows), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_what_follows), cmocka_unit_test(test_planes),   cmocka_unit_test(test_threads),
         cmocka_unit_test(test_not_finite), cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
