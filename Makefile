@@ -24,7 +24,7 @@ help:
 build:
 	@scripts/setup.sh build
 	@cmake --preset release >build/.configure.log 2>&1 || { cat build/.configure.log; exit 1; }
-	@cmake --build --preset release -j $(JOBS) --target opfuse_tool digits fma_probe bench_kernels
+	@cmake --build --preset release -j $(JOBS) --target opfuse_tool digits fma_probe bench_kernels bench_fuse
 
 demo: build
 	@scripts/demo.sh

@@ -3,11 +3,11 @@
 
     tune.py [--write] [--rounds N]
 
-A tool is built that takes Winograd wherever it can. Convolutions of many sizes run with and without it (--exact) at each
-vector level of this machine, in turn, in processes of their own; what counts is the least CPU time. Large filters are
-measured out of cache, as a model with other layers finds them. Then the bounds are searched under which the choice loses
-least against always knowing better. The table that is committed stays where another gains less than the noise. --write puts
-the bounds that were found into the source, which is for a quiet machine; without it they are only shown.
+Two tools are built that take Winograd wherever they can, with tiles of 4 and with tiles of 2. Convolutions of many sizes run
+in both and directly (--exact) at each vector level of this machine, in turn, in processes of their own; what counts is the
+least CPU time. Large filters are measured out of cache, as a model with other layers finds them. Then the bounds are searched
+under which the choice loses least against always knowing better. The committed table stays where another gains less than the
+noise. --write puts the bounds that were found into the source, which is for a quiet machine; without it they are only shown.
 """
 
 import argparse
@@ -30,7 +30,8 @@ TABLE = ROOT / "src" / "plan" / "cost_table.h"
 BUILD = ROOT / "build" / "tune"
 ENTRY = re.compile(r"(OPF_COST_WINOGRAD_(\w+)\s*=\s*)(\d+)")
 NOISE = 0.005  # of the time lost, on average
-POINTS, TILE, FLOAT = 36, 4, 4  # as in src/plan/winograd.c
+TILES = (4, 2)  # pixels of a side, as src/plan/winograd.c tries them; 0 stands for the direct form
+FORMS = (*TILES, 0)
 MOST_FLOPS = 1.5e9
 SAMPLE_MS = 20
 SWEEP = 1 << 25  # floats to read that leave nothing else in a cache
@@ -38,8 +39,8 @@ SWEEP = 1 << 25  # floats to read that leave nothing else in a cache
 CHANNELS = [(c, c) for c in (4, 8, 16, 32, 64, 128, 192, 256, 320)] + [(4, 64), (8, 64), (64, 4), (64, 8), (16, 256)]
 SIZES = [(size, 1) for size in (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 28, 56)] + [(7, 4), (4, 8)]
 # Strictest first: of bounds that are equally good it keeps the direct form.
-CANDIDATES = {"CHANNELS": (64, 32, 16, 8, 4, 1), "TILES": (16, 9, 6, 4, 2, 1), "LARGE": (4 << 20,),
-              "TILES_OF_LARGE": (25, 16, 12, 9, 8, 6, 4, 2, 1), "PIXELS_OF_TILE": (12, 10, 9, 8, 6, 4, 1)}
+CANDIDATES = {"LARGEST_TILE": (4,), "CHANNELS": (64, 32, 16, 8, 4, 1), "TILES": (16, 9, 6, 4, 2, 1), "LARGE": (4 << 20,),
+              "TILES_OF_LARGE": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1), "PIXELS_OF_TILE": (12, 10, 9, 8, 6, 4, 1)}
 
 
 class Shape:
@@ -47,18 +48,27 @@ class Shape:
 
     def __init__(self, channels, size):
         (self.channels, self.filters), (self.size, self.images) = channels, size
-        self.tiles = self.images * ((self.size + TILE - 1) // TILE) ** 2
-        self.bytes = POINTS * FLOAT * self.channels * self.filters
         self.flops = 18.0 * self.images * self.size**2 * self.channels * self.filters
+
+    def tiles(self, side):
+        return self.images * ((self.size + side - 1) // side) ** 2
+
+    def bytes(self, side):
+        """Of transformed filters."""
+        return 4 * (side + 2) ** 2 * self.channels * self.filters
 
     def __str__(self):
         return f"{self.images}x{self.channels}x{self.size}x{self.size} to {self.filters}"
 
     def takes(self, bounds):
         """The decision that src/plan/winograd.c makes."""
-        fewest = bounds["TILES_OF_LARGE" if self.bytes > bounds["LARGE"] else "TILES"]
-        return (min(self.channels, self.filters) >= bounds["CHANNELS"] and self.tiles >= fewest
-                and self.images * self.size**2 >= bounds["PIXELS_OF_TILE"] * self.tiles)
+        def is_faster(side):
+            tiles, area = self.tiles(side), side * side
+            return (min(self.channels, self.filters) >= bounds["CHANNELS"] and tiles * area >= 16 * bounds["TILES"]
+                    and (self.bytes(side) <= bounds["LARGE"] or tiles >= bounds["TILES_OF_LARGE"])
+                    and 16 * self.images * self.size**2 >= bounds["PIXELS_OF_TILE"] * area * tiles)
+
+        return next((side for side in TILES if side <= bounds["LARGEST_TILE"] and is_faster(side)), 0)
 
     def write(self, path):
         random = np.random.default_rng(0)
@@ -78,22 +88,25 @@ def with_bounds(bounds):
     return ENTRY.sub(lambda m: m.group(1) + str(bounds[m.group(2)]), TABLE.read_text())
 
 
-def build_tool():
+def build_tool(side):
     """The tool with every bound at its least. Included before all else, that table takes the place of the committed one."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    open_table = BUILD / "cost_table.h"
-    open_table.write_text(with_bounds({name: 1 << 30 if name == "LARGE" else 1 for name in committed()}))
-    configure = ["cmake", "-S", ROOT, "-B", BUILD / "cmake", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_C_FLAGS=-include {open_table}"]
-    for command in (configure, ["cmake", "--build", BUILD / "cmake", "-j", str(os.cpu_count()), "--target", "opfuse_tool"]):
+    folder = BUILD / f"tiles{side}"
+    folder.mkdir(parents=True, exist_ok=True)
+    least = dict.fromkeys(committed(), 1) | {"LARGE": 1 << 30, "LARGEST_TILE": side}
+    (folder / "cost_table.h").write_text(with_bounds(least))
+    flags = f"-DCMAKE_C_FLAGS=-include {folder / 'cost_table.h'}"
+    for command in (["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", flags],
+                    ["cmake", "--build", folder, "-j", os.cpu_count(), "--target", "opfuse_tool"]):
         subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL, check=True)
-    return BUILD / "cmake" / "opfuse"
+    return folder / "opfuse"
 
 
-def is_winograd(tool, model, level):
-    """Large filters may exceed the budget of extra weights."""
+def form_of(tool, model, level):
+    """Which form the tool takes: large filters may exceed the budget of extra weights."""
     command = [tool, "bench", model, "--json", "--quiet", "--runs", "1", "--threads", "1", "--cpu", level]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return any(step["kernel"].startswith("winograd") for step in json.loads(done.stdout)["steps"])
+    kernels = {step["kernel"] for step in json.loads(done.stdout)["steps"]}
+    return next((side for side in TILES if f"winograd_f32_{side}x{side}" in kernels), 0)
 
 
 @functools.cache
@@ -110,30 +123,31 @@ def sample(child, cold):
     return min(cpu for _, cpu in child.run(runs))
 
 
-def measure(tool, model, level, rounds, cold):
-    """(CPU ms with Winograd, CPU ms without), at best."""
-    command = [tool, "bench", model, "--serve", "--quiet", "--threads", "1", "--cpu", level]
-    children, best = [], [float("inf")] * 2
+def measure(tools, model, level, rounds, cold):
+    """{form: CPU ms at best}."""
+    options = ["bench", model, "--serve", "--quiet", "--threads", "1", "--cpu", level]
+    commands = {side: [tool, *options] for side, tool in tools.items()} | {0: [tools[TILES[0]], *options, "--exact"]}
+    children, best = {}, dict.fromkeys(FORMS, float("inf"))
     try:
-        for extra in ([], ["--exact"]):
-            children.append(Child(command + extra, os.sched_getaffinity(0)))
-        for _, (index, child) in itertools.product(range(2 * rounds if cold else rounds), enumerate(children)):
-            best[index] = min(best[index], sample(child, cold))
+        for form, command in commands.items():
+            children[form] = Child(command, os.sched_getaffinity(0))
+        for _, (form, child) in itertools.product(range(2 * rounds if cold else rounds), children.items()):
+            best[form] = min(best[form], sample(child, cold))
     finally:
-        for child in children:
+        for child in children.values():
             child.close()
     return best
 
 
-def loss(bounds, found):
-    """Time lost on average against always taking the faster form."""
-    return float(np.mean([(times[0] if shape.takes(bounds) else times[1]) / min(times) - 1 for shape, times in found]))
+def loss(choose, found):
+    """Time lost on average against always taking the fastest form; choose gives the form of a shape."""
+    return float(np.mean([times[choose(shape)] / min(times.values()) - 1 for shape, times in found]))
 
 
 def search(found):
     names = list(CANDIDATES)
     tables = (dict(zip(names, values)) for values in itertools.product(*CANDIDATES.values()))
-    return min(tables, key=lambda bounds: loss(bounds, found))
+    return min(tables, key=lambda bounds: loss(lambda shape: shape.takes(bounds), found))
 
 
 def vector_levels(tool, model):
@@ -147,25 +161,26 @@ def main():
     parser.add_argument("--write", action="store_true", help="put what was found into src/plan/cost_table.h")
     parser.add_argument("--rounds", type=int, default=6, metavar="N", help="samples of each form (default: 6)")
     options = parser.parse_args()
-    tool, model, found = build_tool(), BUILD / "model.onnx", []
+    tools, model, found = {side: build_tool(side) for side in TILES}, BUILD / "model.onnx", []
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core for all: sweeping must reach the caches of the others
     shapes = [s for s in itertools.starmap(Shape, itertools.product(CHANNELS, SIZES)) if s.flops <= MOST_FLOPS]
     for done, shape in enumerate(shapes):
         shape.write(model)
-        for level in vector_levels(tool, model):
-            if not is_winograd(tool, model, level):
+        for level in vector_levels(tools[4], model):
+            if any(form_of(tool, model, level) != side for side, tool in tools.items()):
                 continue
-            times = measure(tool, model, level, options.rounds, shape.bytes > committed()["LARGE"])
+            times = measure(tools, model, level, options.rounds, shape.bytes(TILES[0]) > committed()["LARGE"])
             found.append((shape, times))
-            print(f"{level:7} {str(shape):26} direct {times[1]:9.4f} ms, Winograd {times[0]:9.4f} ms, "
-                  f"ratio {times[1] / times[0]:5.2f}", flush=True)
+            told = ", ".join(f"{f'tiles of {form}' if form else 'direct'} {times[form]:9.4f} ms" for form in FORMS)
+            print(f"{level:7} {str(shape):26} {told}", flush=True)
         if sys.stderr.isatty():
             print(f"\r\033[K[{done + 1}/{len(shapes)}]", end="", file=sys.stderr, flush=True)
     now, best = committed(), search(found)
-    for name, bounds in (("never", None), ("committed", now), ("found", best)):
-        lost = loss(bounds, found) if bounds else float(np.mean([times[1] / min(times) - 1 for _, times in found]))
-        print(f"{name:10} loses {100 * lost:6.2f} %  {bounds or ''}")
-    if options.write and loss(best, found) < loss(now, found) - NOISE:
+    was, lost = loss(lambda shape: shape.takes(now), found), loss(lambda shape: shape.takes(best), found)
+    print(f"without Winograd {100 * loss(lambda shape: 0, found):6.2f} % are lost")
+    print(f"committed bounds {100 * was:6.2f} %  {now}")
+    print(f"found bounds     {100 * lost:6.2f} %  {best}")
+    if options.write and lost < was - NOISE:
         TABLE.write_text(with_bounds(best))
         print(f"wrote {TABLE.relative_to(ROOT)}")
 

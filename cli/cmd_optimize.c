@@ -39,8 +39,10 @@ static cli_exit run(const cli_options *options, FILE *out)
     opf_save_options save = {.opset = options->opset < 0 ? 0 : options->opset};
     if (options->folder == NULL)
         cli_die(CLI_USAGE, "optimize needs -o OUT.onnx; see: opfuse optimize --help");
-    if (options->target != NULL && strcmp(options->target, "ort") == 0)
-        save.target = OPF_TARGET_ORT;
+    static const char *const targets[] = {"onnx", "ort", "ort-all"};
+    for (int i = OPF_TARGET_ONNX; options->target != NULL && i <= OPF_TARGET_ORT_ALL; i++)
+        if (strcmp(options->target, targets[i]) == 0)
+            save.target = (opf_target)i;
     opf_model *model = cli_open_model(options);
     cli_check(opf_model_save_onnx(model, options->folder, &save, &report, &error), &error);
     if (options->json)
@@ -61,6 +63,9 @@ const cli_command cli_cmd_optimize = {
         "opset is the model's, or the next one in which every node has a form; operators that it lacks are spelled in\n"
         "older ones. Names of inputs and outputs, documentation and metadata stay. Above 2 GB the weights go to\n"
         "OUT.onnx.data. The model's own file is not written over.\n\n"
+        "Targets: onnx has standard operators; ort also those of com.microsoft that ONNX Runtime's CPU provider gains "
+        "by;\n"
+        "ort-all also those that only its other providers gain by.\n\n"
         "Examples:\n"
         "  opfuse optimize model.onnx -o fused.onnx\n"
         "  opfuse optimize model.onnx -o fused.onnx --target ort\n"

@@ -140,7 +140,7 @@ static void set_choice(const char **field, const char *option, const char *value
 static const char *const cpu_levels[] = {"scalar", "avx2", "avx512", NULL}; /* opf_cpu_level, less OPF_CPU_AUTO */
 static const char *const stages[]     = {"load", "simplify", "fuse", "plan", NULL};
 static const char *const formats[]    = {"npy", "pb", NULL};
-static const char *const targets[]    = {"onnx", "ort", NULL};
+static const char *const targets[]    = {"onnx", "ort", "ort-all", NULL}; /* opf_target */
 
 /* ---- the options ---- */
 
@@ -156,7 +156,7 @@ static const spec specs[] = {
     {CLI_DIM, "--dim", "SYMBOL=N", "size of a symbolic dimension"},
     {CLI_OUTPUT, "-o", "DIR", "write each output to a file there, and outputs.tsv, which maps names to files"},
     {CLI_MODEL_OUTPUT, "-o", "OUT.onnx", "the file to write"},
-    {CLI_TARGET, "--target", "onnx|ort", "standard operators (default), or also those of ONNX Runtime's com.microsoft"},
+    {CLI_TARGET, "--target", "onnx|ort|ort-all", "standard operators (default); also those of com.microsoft; all of them"},
     {CLI_OPSET, "--opset", "N", "write this opset (default: the lowest from the model's on that says it all)"},
     {CLI_FORMAT, "--format", "npy|pb", "form of the output files (default npy)"},
     {CLI_RTOL, "--rtol", "X", "relative tolerance (default by type: 1e-3, float16 4e-3, bfloat16 2e-2)"},

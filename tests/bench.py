@@ -109,8 +109,8 @@ def tuning_knows_the_choice(folder):
         for size in ((4, 1), (5, 1), (6, 1), (8, 1), (9, 1), (12, 1), (14, 1), (4, 12), (5, 3)):
             shape = tune.Shape(channels, size)
             shape.write(folder / "model.onnx")
-            taken = tune.is_winograd(OPFUSE, folder / "model.onnx", level)
-            assert taken == shape.takes(bounds), f"{shape}: the planner {'takes' if taken else 'does not take'} Winograd"
+            form = tune.form_of(OPFUSE, folder / "model.onnx", level)
+            assert form == shape.takes(bounds), f"{shape}: the planner takes form {form}"
 
 
 def gone(pid, seconds):
@@ -137,6 +137,15 @@ def stopped_processes_end_with_their_driver(_):
     assert gone(pid, 20), "a runtime outlives the program that measures"
 
 
+def stages_are_timed(_):
+    command = [OPFUSE.parent / "bench_fuse", "-n", "2", MODEL, "missing.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    head, row = (line.split() for line in done.stdout.splitlines())
+    assert done.returncode == 1 and "missing.onnx" in done.stderr, done.stderr
+    assert head[-7:-4] == ["load", "simplify", "fuse"] and row[0] == MODEL.name, done.stdout
+    assert all(float(ms) > 0 for ms in row[1:4]) and int(row[4]) > int(row[6]) > 0 and int(row[7]) > 0, done.stdout
+
+
 def main():
     tally = Tally()
 
@@ -155,7 +164,7 @@ def main():
         else:
             tally.skip(name, "not installed")
     for test in (settings, model_that_fails, wrong_results_are_told, disturbed_samples_do_not_count, tuning_knows_the_choice,
-                 stopped_processes_end_with_their_driver):
+                 stopped_processes_end_with_their_driver, stages_are_timed):
         check(test.__name__, test)
     tally.finish()
 

@@ -675,7 +675,7 @@ def optimize_says_what_it_did(folder):
     assert report["opset"] == 17 and report["external"] is None and report["raised"] is None, report
     assert report["nodes"] == sum(report["ops"].values()) == len(onnx.load(out).graph.node), report
     assert report["file_bytes"] == out.stat().st_size, report
-    for target, expected in (("onnx", ""), ("ort", "com.microsoft")):
+    for target, expected in (("onnx", ""), ("ort", "com.microsoft"), ("ort-all", "com.microsoft")):
         expect(0, "optimize", TRANSFORMER, "-o", out, "--target", target)
         domains = {node.domain for node in onnx.load(out).graph.node}
         assert domains == {"", expected}, f"{target}: {domains}"

@@ -372,7 +372,8 @@ OPF_API const opf_verification *opf_report_verification(const opf_report *report
 
 typedef enum opf_target {
     OPF_TARGET_ONNX = 0, /* standard operators */
-    OPF_TARGET_ORT       /* and operators of com.microsoft, for ONNX Runtime */
+    OPF_TARGET_ORT,      /* and operators of com.microsoft, for ONNX Runtime: those that its CPU provider is faster with */
+    OPF_TARGET_ORT_ALL   /* all that it has, for its other providers */
 } opf_target;
 
 /* Zero-initialise; every zero is a default. */

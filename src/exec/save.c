@@ -23,7 +23,7 @@ static opf_status save(const opf_model *model, const char *path, const opf_save_
     const opf_save_request request = {.graph = model->fused,
                                       .loaded = &model->loaded,
                                       .path = path,
-                                      .with_microsoft = options->target == OPF_TARGET_ORT,
+                                      .target = options->target,
                                       .opset = options->opset,
                                       .is_resized = model->is_resized,
                                       .largest = (size_t)options->external_above,

@@ -2,9 +2,9 @@
 /*
  * Scaled dot-product attention as exporters spell it, found from its Softmax:
  *     MatMul(Softmax(MatMul(Q, K') * scale + mask), V)
- * The factor may be on Q, on K, on both, or on the product; the mask may be added, or chosen by Where. The result is the
- * operator Attention: on [batch, position, heads * element] where heads are split before and joined behind, so that the
- * nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head.
+ * The factor may be on Q, on K, on both, or on the product; the mask may be added, or chosen by Where. The result is
+ * the operator Attention: on [batch, position, heads * element] where heads are split before and joined behind, so that
+ * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head.
  *
  * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so.
  */
@@ -43,66 +43,6 @@ static opf_value_id add_node(builder *b, const opf_op *op, const opf_value_id *i
 static bool infer(builder *b, opf_node_id id)
 {
     return opf_fuse_infer(b->a->context, id, &b->error) == OPF_OK;
-}
-
-/* ---- the mask ---- */
-
-/* The result of a node with these inputs that is there, perhaps made for another layer, or of a new one. */
-static opf_value_id find_or_build(builder *b, const opf_op *op, const opf_value_id *inputs, uint32_t n)
-{
-    const opf_value *x = opf_graph_value(b->graph, inputs[0]);
-    for (uint32_t u = 0; u < x->n_uses; u++) {
-        const opf_node *node = opf_graph_node(b->graph, x->uses[u].node);
-        bool same = opf_attention_is_plain(b->graph, x->uses[u].node, op) && node->n_own_inputs == n;
-        for (uint32_t i = 0; same && i < n; i++)
-            same = node->inputs[i] == inputs[i];
-        if (same)
-            return node->outputs[0];
-    }
-    opf_node_id id;
-    const opf_value_id result = add_node(b, op, inputs, n, &id);
-    return result != 0 && infer(b, id) ? result : 0;
-}
-
-static opf_value_id invert(builder *b, opf_value_id mask)
-{
-    const opf_value *value = opf_graph_value(b->graph, mask);
-    const opf_const *c = value->constant;
-    if (c == NULL && opf_attention_is_plain(b->graph, value->producer, &opf_op_Not))
-        return opf_graph_node(b->graph, value->producer)->inputs[0];
-    if (c == NULL)
-        return find_or_build(b, &opf_op_Not, &mask, 1);
-    uint8_t *bytes = opf_arena_alloc(b->graph->arena, c->count);
-    if (bytes == NULL)
-        return 0;
-    opf_const_write(c, bytes);
-    for (size_t i = 0; i < c->count; i++)
-        bytes[i] = bytes[i] == 0;
-    c = opf_const_bytes(b->graph->consts, OPF_BOOL, c->rank, c->dims, bytes, c->count);
-    return c != NULL ? opf_graph_add_constant(b->graph, NULL, c) : 0;
-}
-
-/* As it broadcasts to [batch, head, query, key]. Rank 1 is too little for the operator. */
-static bool build_mask(builder *b)
-{
-    const opf_attention *a = b->a;
-    opf_value_id mask = a->masks[0];
-    if (a->n_masks == 2)
-        mask = find_or_build(b, &opf_op_Add, (const opf_value_id[]){a->masks[1], a->masks[0]}, 2);
-    else if (a->is_inverted)
-        mask = invert(b, mask);
-    if (mask == 0)
-        return false;
-    const opf_info *info = info_of(b, mask);
-    const bool has_batch = a->q.rank == 3 && info->rank == 3 && !opf_dim_is(info->dims[0], 1);
-    if (has_batch || info->rank == 1) {
-        const int64_t axis = has_batch ? 1 : 0;
-        const opf_const *axes = opf_const_ints(b->graph->consts, &axis, 1);
-        const opf_value_id at = axes != NULL ? opf_graph_add_constant(b->graph, NULL, axes) : 0;
-        mask = at != 0 ? find_or_build(b, &opf_op_Unsqueeze, (const opf_value_id[]){mask, at}, 2) : 0;
-    }
-    b->inputs[MASK] = mask;
-    return mask != 0;
 }
 
 /* ---- heads that are split before and joined behind ---- */
@@ -147,7 +87,8 @@ static bool join_heads(builder *b, const opf_attention_joined *q)
     return true;
 }
 
-/* [N*H,S,D] to [S,N*H,D], then to whatever: the Reshape will read [S,N,H*D], so it must say all but the first itself. */
+/* [N*H,S,D] to [S,N*H,D], then to whatever: the Reshape will read [S,N,H*D], so it must say all but the first itself.
+ */
 static bool join_positions(builder *b)
 {
     static const int64_t perm[] = {1, 0, 2};
@@ -193,16 +134,17 @@ static bool build_inputs(builder *b)
     for (int i = 0; i < 3; i++) {
         const opf_attention_operand *x = operands[i];
         if (is_joined)
-            b->inputs[i] = opf_attention_permuted(a->context, joined[i].value, 3, x->rank == 4 ? in_order : positions_first,
-                                                  &b->error);
+            b->inputs[i] = opf_attention_permuted(a->context, joined[i].value, 3,
+                                                  x->rank == 4 ? in_order : positions_first, &b->error);
         else
-            b->inputs[i] = opf_attention_permuted(a->context, x->base, x->rank, x->perm, &b->error);
+            b->inputs[i] = opf_attention_whole(a->context, x, &b->error);
         if (b->inputs[i] == 0)
             return false;
     }
     b->q_heads = is_joined ? joined[Q].heads : a->q.rank == 3 ? 1 : 0;
     b->kv_heads = is_joined ? joined[K].heads : b->q_heads;
-    return a->n_masks == 0 || build_mask(b);
+    b->inputs[MASK] = a->n_masks != 0 ? opf_attention_mask(a, &b->error) : 0;
+    return a->n_masks == 0 || b->inputs[MASK] != 0;
 }
 
 /* ---- the node ---- */
@@ -214,6 +156,7 @@ static bool build_node(builder *b)
     b->result = add_node(b, &opf_op_Attention, b->inputs, a->n_masks != 0 ? 4 : 3, &b->node);
     if (b->result == 0 || !opf_node_set_float(graph, b->node, "scale", (float)a->scale) ||
         !opf_node_set_float(graph, b->node, "masked_score", (float)a->fill) ||
+        (a->windows != 0 && !opf_node_set_int(graph, b->node, "mask_windows", a->windows)) ||
         (a->softcap != 0 && !opf_node_set_float(graph, b->node, "softcap", (float)a->softcap)) ||
         (b->q_heads != 0 && (!opf_node_set_int(graph, b->node, "q_num_heads", b->q_heads) ||
                              !opf_node_set_int(graph, b->node, "kv_num_heads", b->kv_heads))) ||
@@ -241,8 +184,9 @@ static bool has_shape_of_y(builder *b)
 
 static bool join_origin(opf_graph *graph, opf_node_id id, opf_node_id from)
 {
-    return opf_graph_node(graph, from)->n_origin != 0 ? opf_node_join_origin(graph, id, from)
-                                                      : opf_node_add_origin(graph, id, opf_graph_node(graph, from)->name);
+    return opf_graph_node(graph, from)->n_origin != 0
+               ? opf_node_join_origin(graph, id, from)
+               : opf_node_add_origin(graph, id, opf_graph_node(graph, from)->name);
 }
 
 /* Takes out what nobody reads any more, and what only that read. Computations of shapes are left to the plan. */
@@ -270,7 +214,8 @@ static bool skip_factors(builder *b)
     for (int i = 0; i < 2; i++)
         if (operands[i]->reader != 0) {
             const opf_value_id scaled = opf_graph_node(b->graph, operands[i]->reader)->inputs[0];
-            if (!opf_graph_set_input(b->graph, operands[i]->reader, 0, operands[i]->unscaled) || !remove_unread(b, scaled))
+            if (!opf_graph_set_input(b->graph, operands[i]->reader, 0, operands[i]->unscaled) ||
+                !remove_unread(b, scaled))
                 return false;
         }
     return true;
@@ -281,7 +226,8 @@ static bool exchange(builder *b)
     opf_attention *a = b->a;
     opf_graph *graph = b->graph;
     const char *name = opf_graph_node(graph, a->result)->name;
-    const opf_value_id reads[] = {opf_graph_node(graph, a->product)->inputs[0], opf_graph_node(graph, a->product)->inputs[1],
+    const opf_value_id reads[] = {opf_graph_node(graph, a->product)->inputs[0],
+                                  opf_graph_node(graph, a->product)->inputs[1],
                                   opf_graph_node(graph, a->result)->inputs[1]};
     for (uint32_t i = a->n; i-- > 0;)
         if (!join_origin(graph, b->node, a->nodes[i]))

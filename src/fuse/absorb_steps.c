@@ -28,6 +28,7 @@ bool opf_steps_is_anchor(const opf_node *node)
         return false;
     return (node->op->traits & (OPF_CONTRACTION | OPF_NORMALIZATION)) != 0 || node->op == &opf_op_AveragePool ||
            node->op == &opf_op_MaxPool || node->op == &opf_op_GlobalAveragePool || node->op == &opf_op_GlobalMaxPool ||
+           node->op == &opf_op_ReduceMean || node->op == &opf_op_ReduceSum || node->op == &opf_op_ReduceMax ||
            (node->op == &opf_op_Identity && node->epilogue.n != 0);
 }
 

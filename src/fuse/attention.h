@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scaled dot-product attention: what is found from a Softmax (attention_match.c), and what exporters wrap around Q, K and
- * V: transposes, factors, repeated heads, heads joined in the last dimension (attention_operand.c).
+ * Scaled dot-product attention: what is found from a Softmax (attention_match.c), and what exporters wrap around Q, K
+ * and V: transposes, factors, repeated heads, heads joined in the last dimension (attention_operand.c); the mask that
+ * it then has (attention_mask.c).
  */
 #ifndef OPF_FUSE_ATTENTION_H
 #define OPF_FUSE_ATTENTION_H
@@ -13,8 +14,9 @@ typedef struct opf_attention_operand {
     int32_t rank;
     opf_value_id base; /* the operand is base with its axes in the order perm */
     int32_t perm[4];
-    int64_t group;        /* each head of base stands for this many */
-    opf_node_id reader;   /* 0, or the node between base and a factor that was taken away: it is to read */
+    int32_t single;        /* -1, or an axis of one element that base has beside them, which perm does not count */
+    int64_t group;         /* each head of base stands for this many */
+    opf_node_id reader;    /* 0, or the node between base and a factor that was taken away: it is to read */
     opf_value_id unscaled; /* this instead */
 } opf_attention_operand;
 
@@ -43,13 +45,25 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
 
 opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *operand, int32_t axis);
 
-/* value with its axes in the order perm: itself, the result of a Transpose that is there, or of a new one. 0: no memory. */
+/* The result of a node with these inputs that is there, perhaps made for another layer, or of a new one. 0: no memory,
+ * or error says what has no shape. */
+opf_value_id opf_attention_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
+                                 opf_error *error);
+/* The same of Squeeze or Unsqueeze of one axis. */
+opf_value_id opf_attention_change_axis(opf_fuse_context *context, const opf_op *op, opf_value_id value, int64_t axis,
+                                       opf_error *error);
+
+/* The operand, by a view of its base. 0: as above. */
+opf_value_id opf_attention_whole(opf_fuse_context *context, const opf_attention_operand *operand, opf_error *error);
+
+/* value with its axes in the order perm: itself, the result of a Transpose that is there, or of a new one. 0: no
+ * memory. */
 opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id value, int32_t rank, const int32_t *perm,
                                     opf_error *error);
 
 /* ---- the whole ---- */
 
-enum { OPF_ATTENTION_NODES = 16, OPF_ATTENTION_MASKS = 2 };
+enum { OPF_ATTENTION_NODES = 16, OPF_ATTENTION_MASKS = 4 };
 
 typedef struct opf_attention {
     opf_fuse_context *context;
@@ -61,12 +75,17 @@ typedef struct opf_attention {
     opf_value_id masks[OPF_ATTENTION_MASKS]; /* added, the last first; or one that is chosen by */
     uint32_t n_masks;
     bool is_chosen, is_inverted; /* by Where; true where the score is hidden */
+    int64_t windows;             /* 0, or a mask is one for so many batches, and starts again behind them */
     double scale, softcap, fill; /* softcap 0: none; fill: what hidden scores become */
     opf_refusal why;
 } opf_attention;
 
 /* context and softmax are set. False: why says so. */
 bool opf_attention_match(opf_attention *attention);
+/* The sum of the masks, or the one that is chosen by, true where a score is seen; it broadcasts to [batch, head, query,
+ * key], or to [window, ...]. Adds what it needs to the graph. 0: no memory, or error says what has no shape. At least
+ * one mask. */
+opf_value_id opf_attention_mask(opf_attention *attention, opf_error *error);
 /* A refusal is worth telling: there are products on both sides, or a product of two computed values before. */
 bool opf_attention_is_near(const opf_attention *attention);
 

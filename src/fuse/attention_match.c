@@ -35,6 +35,16 @@ static bool take(opf_attention *a, opf_node_id id)
 
 /* ---- from the softmax up to the product ---- */
 
+/* Batches get an axis of their own, or lose it. */
+static bool is_by_windows(const opf_attention *a, opf_node_id id)
+{
+    if (!is_plain(a, id, &opf_op_Reshape))
+        return false;
+    const int32_t before = info_of(a, node_of(a, id)->inputs[0])->rank,
+                  behind = info_of(a, node_of(a, id)->outputs[0])->rank;
+    return (before == 4 && behind == 5) || (before == 5 && behind == 4);
+}
+
 /* The value is a product, perhaps with factors and masks on it. */
 static bool is_scores(const opf_attention *a, opf_value_id value, int depth)
 {
@@ -42,6 +52,8 @@ static bool is_scores(const opf_attention *a, opf_value_id value, int depth)
     const opf_node_id id = producer_of(a, value);
     if (is_plain(a, id, &opf_op_MatMul))
         return opf_graph_value(a->context->graph, node_of(a, id)->inputs[1])->constant == NULL;
+    if (depth > 0 && is_by_windows(a, id))
+        return is_scores(a, node_of(a, id)->inputs[0], depth - 1);
     for (size_t i = 0; depth > 0 && i < sizeof between / sizeof *between; i++)
         for (uint32_t k = 0; is_plain(a, id, between[i]) && k < node_of(a, id)->n_own_inputs; k++)
             if (is_scores(a, node_of(a, id)->inputs[k], depth - 1))
@@ -93,15 +105,53 @@ static bool take_where(opf_attention *a, opf_node_id id, opf_value_id *value)
     return check_mask(a, id, where->inputs[0], info_of(a, where->outputs[0]));
 }
 
+/* [batch * window, ...] as [batch, window, ...], a mask that differs by windows alone, and back. A Reshape keeps the
+   number of elements, so that the first dimension of the scores is the product of both. */
+static bool take_windows(opf_attention *a, opf_node_id id, opf_value_id *value)
+{
+    enum { BATCH, WINDOW, HEAD, FULL = 5 };
+    const opf_node_id add_id = producer_of(a, node_of(a, id)->inputs[0]);
+    if (!is_plain(a, add_id, &opf_op_Add) || a->n_masks == OPF_ATTENTION_MASKS || a->is_chosen)
+        return REFUSE(a, OP, id, "no single mask is added between both Reshape nodes");
+    if (info_of(a, *value)->rank != FULL - 1)
+        return REFUSE(a, RANK, id, "the scores have rank %d, must be 4 for windows", (int)info_of(a, *value)->rank);
+    const opf_node *add = node_of(a, add_id);
+    const uint32_t side = is_by_windows(a, producer_of(a, add->inputs[0])) ? 0 : 1;
+    const opf_node_id split = producer_of(a, add->inputs[side]);
+    const opf_info *apart = info_of(a, add->outputs[0]), *scores = info_of(a, *value);
+    const opf_value_id mask = add->inputs[1 - side];
+    const opf_info *m = info_of(a, mask);
+    if (!is_by_windows(a, split))
+        return REFUSE(a, OP, add_id, "neither operand is the scores, reshaped");
+    if (!opf_legal_same(a->context, info_of(a, add->inputs[side]), apart, &a->why) || !take(a, add_id) ||
+        !take(a, split))
+        return false;
+    for (int32_t i = HEAD; i < FULL; i++)
+        if (!opf_dim_equal(apart->dims[i], scores->dims[i - 1]))
+            return REFUSE(a, SHAPE_UNKNOWN, split, "more than batches is not proven to be reshaped");
+    const opf_dim windows = m->rank >= FULL - WINDOW ? m->dims[m->rank - FULL + WINDOW] : opf_dim_number(1);
+    if (m->rank == FULL && !opf_dim_is(m->dims[BATCH], 1))
+        return REFUSE(a, SHAPE, add_id, "the mask differs by more than windows");
+    if (!opf_dim_is_number(windows) || windows.n < 1)
+        return REFUSE(a, SHAPE_UNKNOWN, add_id, "the number of windows is not known");
+    if (windows.n > 1 && a->windows != 0 && a->windows != windows.n)
+        return REFUSE(a, SHAPE, add_id, "masks for %lld and for %lld windows", (long long)windows.n,
+                      (long long)a->windows);
+    a->windows = windows.n > 1 ? windows.n : a->windows;
+    a->masks[a->n_masks++] = mask;
+    *value = node_of(a, split)->inputs[0];
+    return check_mask(a, add_id, mask, apart);
+}
+
 /* Masks come last, then softcap * tanh(.), then factors. */
 static bool take_score_node(opf_attention *a, opf_node_id id, opf_value_id *value, bool *is_scaled)
 {
     double factor;
-    const bool is_add = is_plain(a, id, &opf_op_Add);
-    if (is_add || is_plain(a, id, &opf_op_Where)) {
+    const bool is_add = is_plain(a, id, &opf_op_Add), is_reshape = is_by_windows(a, id);
+    if (is_add || is_reshape || is_plain(a, id, &opf_op_Where)) {
         if (*is_scaled)
             return REFUSE(a, OP, id, "the scores are scaled behind the mask");
-        return is_add ? take_add(a, id, value) : take_where(a, id, value);
+        return is_add ? take_add(a, id, value) : is_reshape ? take_windows(a, id, value) : take_where(a, id, value);
     }
     if (is_plain(a, id, &opf_op_Tanh)) {
         if (a->softcap != 0 || a->scale <= 0)
@@ -175,6 +225,22 @@ static bool check_dims(opf_attention *a)
     return true;
 }
 
+/* A mask for windows and one that differs by batches have no sum. */
+static bool check_windows(opf_attention *a, int32_t rank)
+{
+    if (a->windows == 0)
+        return true;
+    if (rank != 4)
+        return REFUSE(a, RANK, a->result, "the result has rank %d, must be 4 for windows", (int)rank);
+    for (uint32_t i = 0; i < a->n_masks; i++) {
+        const opf_info *mask = info_of(a, a->masks[i]);
+        if (mask->rank == 4 && !opf_dim_is(mask->dims[0], 1) && !opf_dim_is(mask->dims[0], a->windows))
+            return REFUSE(a, SHAPE, a->product, "the mask %s differs by batches, another by windows",
+                          opf_graph_value(a->context->graph, a->masks[i])->name);
+    }
+    return true;
+}
+
 static bool find_operands(opf_attention *a)
 {
     const opf_node *product = node_of(a, a->product), *result = node_of(a, a->result);
@@ -185,7 +251,10 @@ static bool find_operands(opf_attention *a)
     for (int i = 0; i < 3; i++)
         if (info_of(a, values[i])->rank != rank)
             return REFUSE(a, RANK, i == 2 ? a->result : a->product, "%s has rank %d, must be %d",
-                          opf_graph_value(a->context->graph, values[i])->name, (int)info_of(a, values[i])->rank, (int)rank);
+                          opf_graph_value(a->context->graph, values[i])->name, (int)info_of(a, values[i])->rank,
+                          (int)rank);
+    if (!check_windows(a, rank))
+        return false;
     opf_attention_find(a->context, values[0], rank, false, &a->scale, &a->q);
     opf_attention_find(a->context, values[1], rank, true, &a->scale, &a->k);
     opf_attention_find(a->context, values[2], rank, false, NULL, &a->v);

@@ -39,6 +39,13 @@ bool opf_attention_factor(opf_fuse_context *context, opf_node_id id, opf_value_i
     return false;
 }
 
+/* Axis i of the operand's base, as perm counts them. */
+static opf_dim base_dim(const opf_graph *graph, const opf_attention_operand *operand, int32_t i)
+{
+    const bool is_behind = operand->single >= 0 && i >= operand->single;
+    return info_of(graph, operand->base)->dims[is_behind ? i + 1 : i];
+}
+
 /* ---- looking through ---- */
 
 /* A Transpose of this rank: p[i] is the axis of its input that becomes axis i. */
@@ -83,7 +90,7 @@ void opf_attention_find(opf_fuse_context *context, opf_value_id value, int32_t r
 {
     const opf_graph *graph = context->graph;
     bool is_ours = true; /* nothing else reads what was looked through */
-    *operand = (opf_attention_operand){.rank = rank, .group = 1};
+    *operand = (opf_attention_operand){.rank = rank, .single = -1, .group = 1};
     for (int32_t i = 0; i < rank; i++)
         operand->perm[i] = !is_transposed || i < rank - 2 ? i : 2 * rank - 3 - i;
     for (;;) {
@@ -109,51 +116,66 @@ void opf_attention_find(opf_fuse_context *context, opf_value_id value, int32_t r
 
 /* ---- repeated heads ---- */
 
-static bool is_in_order(const opf_attention_operand *operand)
+/* x is y with one more axis, at `axis`. */
+static bool has_axis_more(const opf_info *x, const opf_info *y, int32_t axis)
 {
-    for (int32_t i = 0; i < operand->rank; i++)
-        if (operand->perm[i] != i)
+    if (x->rank != y->rank + 1)
+        return false;
+    for (int32_t i = 0; i < y->rank; i++)
+        if (!opf_dim_equal(y->dims[i], x->dims[i < axis ? i : i + 1]))
             return false;
     return true;
 }
 
-static bool same_dims(const opf_dim *a, const opf_dim *b, int32_t n)
+/* Heads are axis h; an axis of one element behind them is repeated, and they join it. Before them it would repeat them
+ * all. */
+static bool is_repeated(const opf_graph *graph, opf_value_id single, opf_value_id repeated, opf_value_id full,
+                        int32_t h)
 {
-    for (int32_t i = 0; i < n; i++)
-        if (!opf_dim_equal(a[i], b[i]))
+    const opf_info *x = info_of(graph, single), *wide = info_of(graph, repeated), *y = info_of(graph, full);
+    if (x->rank != 5 || wide->rank != 5 || y->rank != 4 || !opf_dim_is(x->dims[h + 1], 1) ||
+        !opf_dim_is_number(wide->dims[h + 1]))
+        return false;
+    for (int32_t i = 0; i < 5; i++)
+        if (i != h + 1 && !opf_dim_equal(wide->dims[i], x->dims[i]))
             return false;
+    for (int32_t i = 0; i < 4; i++) {
+        const opf_dim own = x->dims[i <= h ? i : i + 1];
+        const opf_dim wanted = i == h ? opf_dim_mul(graph->dims, own, wide->dims[h + 1]) : own;
+        if (!opf_dim_equal(y->dims[i], wanted))
+            return false;
+    }
     return true;
 }
 
-/* [N,H,T,D] as [N,H,1,T,D], expanded to [N,H,G,T,D], reshaped to [N,H*G,T,D]. An axis before H would repeat them all. */
 bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *operand)
 {
     const opf_graph *graph = context->graph;
-    const opf_node_id reshape = producer_of(graph, operand->base);
-    if (operand->rank != 4 || !is_in_order(operand) || operand->reader != 0 ||
-        !opf_attention_is_plain(graph, reshape, &opf_op_Reshape))
+    const opf_node_id join = producer_of(graph, operand->base);
+    if (operand->rank != 4 || operand->reader != 0 || !opf_attention_is_plain(graph, join, &opf_op_Reshape))
         return false;
-    const opf_value_id expanded = opf_graph_node(graph, reshape)->inputs[0];
-    if (!opf_attention_is_plain(graph, producer_of(graph, expanded), &opf_op_Expand))
+    const opf_value_id repeated = opf_graph_node(graph, join)->inputs[0];
+    const opf_node_id repeat = producer_of(graph, repeated);
+    if (!opf_attention_is_plain(graph, repeat, &opf_op_Expand) && !opf_attention_is_plain(graph, repeat, &opf_op_Tile))
         return false;
-    const opf_value_id single = opf_graph_node(graph, producer_of(graph, expanded))->inputs[0];
+    const opf_value_id single = opf_graph_node(graph, repeat)->inputs[0];
+    const int32_t h = operand->perm[1];
+    if (!is_repeated(graph, single, repeated, operand->base, h))
+        return false;
+    operand->group = info_of(graph, repeated)->dims[h + 1].n;
     const opf_node_id unsqueeze = producer_of(graph, single);
-    if (!opf_attention_is_plain(graph, unsqueeze, &opf_op_Unsqueeze) &&
-        !opf_attention_is_plain(graph, unsqueeze, &opf_op_Reshape))
-        return false;
-    const opf_value_id few = opf_graph_node(graph, unsqueeze)->inputs[0];
-    const opf_info *full = info_of(graph, operand->base), *wide = info_of(graph, expanded);
-    const opf_info *narrow = info_of(graph, single), *x = info_of(graph, few);
-    if (full->rank != 4 || wide->rank != 5 || narrow->rank != 5 || x->rank != 4 ||
-        !opf_dim_is_number(wide->dims[2]) || !opf_dim_is(narrow->dims[2], 1) || !same_dims(wide->dims, x->dims, 2) ||
-        !same_dims(wide->dims + 3, x->dims + 2, 2) || !same_dims(narrow->dims, x->dims, 2) ||
-        !same_dims(narrow->dims + 3, x->dims + 2, 2) || !same_dims(full->dims, x->dims, 1) ||
-        !same_dims(full->dims + 2, x->dims + 2, 2) ||
-        !opf_dim_equal(full->dims[1], opf_dim_mul(graph->dims, x->dims[1], wide->dims[2])))
-        return false;
-    const int64_t group = wide->dims[2].n;
-    opf_attention_find(context, few, 4, false, NULL, operand);
-    operand->group = group;
+    const opf_value_id few = is_movement(graph, unsqueeze) ? opf_graph_node(graph, unsqueeze)->inputs[0] : single;
+    if (opf_attention_is_plain(graph, unsqueeze, &opf_op_Transpose) ||
+        !has_axis_more(info_of(graph, single), info_of(graph, few), h + 1)) {
+        operand->base = single;
+        operand->single = h + 1;
+        return true;
+    }
+    opf_attention_operand before;
+    opf_attention_find(context, few, 4, false, NULL, &before);
+    for (int32_t i = 0; i < 4; i++)
+        operand->perm[i] = before.perm[operand->perm[i]];
+    operand->base = before.base;
     return true;
 }
 
@@ -172,21 +194,22 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
         return (opf_attention_joined){0};
     opf_attention_joined joined = {.positions_first = operand->rank == 3};
     joined.value = operand->reader == reshape ? operand->unscaled : opf_graph_node(graph, reshape)->inputs[0];
-    const opf_info *x = info_of(graph, joined.value), *split = info_of(graph, operand->base);
-    if (x->rank != 3 || split->rank != operand->rank || !opf_dim_equal(x->dims[0], split->dims[0]))
+    const opf_info *x = info_of(graph, joined.value);
+    const opf_dim first = base_dim(graph, operand, 0), second = base_dim(graph, operand, 1),
+                  third = base_dim(graph, operand, 2);
+    if (x->rank != 3 || !opf_dim_equal(x->dims[0], first))
         return (opf_attention_joined){0};
     if (operand->rank == 4) {
-        joined.heads = split->dims[2].n;
-        const opf_dim width = opf_dim_mul(graph->dims, split->dims[2], split->dims[3]);
-        if (!opf_dim_is_number(split->dims[2]) || !opf_dim_equal(x->dims[1], split->dims[1]) ||
-            !opf_dim_equal(x->dims[2], width))
+        joined.heads = third.n;
+        const opf_dim width = opf_dim_mul(graph->dims, third, base_dim(graph, operand, 3));
+        if (!opf_dim_is_number(third) || !opf_dim_equal(x->dims[1], second) || !opf_dim_equal(x->dims[2], width))
             return (opf_attention_joined){0};
     } else {
-        const opf_dim width = x->dims[2], size = split->dims[2];
+        const opf_dim width = x->dims[2], size = third;
         if (!opf_dim_is_number(width) || !opf_dim_is_number(size) || size.n < 1 || width.n % size.n != 0)
             return (opf_attention_joined){0};
         joined.heads = width.n / size.n;
-        if (!opf_dim_equal(split->dims[1], opf_dim_mul(graph->dims, x->dims[1], opf_dim_number(joined.heads))))
+        if (!opf_dim_equal(second, opf_dim_mul(graph->dims, x->dims[1], opf_dim_number(joined.heads))))
             return (opf_attention_joined){0};
     }
     return joined.heads > 0 ? joined : (opf_attention_joined){0};
@@ -196,7 +219,41 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
 
 opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *operand, int32_t axis)
 {
-    return info_of(graph, operand->base)->dims[operand->perm[axis]];
+    return base_dim(graph, operand, operand->perm[axis]);
+}
+
+opf_value_id opf_attention_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
+                                 opf_error *error)
+{
+    opf_graph *graph = context->graph;
+    const opf_value *x = opf_graph_value(graph, inputs[0]);
+    for (uint32_t u = 0; u < x->n_uses; u++) {
+        const opf_node *node = opf_graph_node(graph, x->uses[u].node);
+        bool same = opf_attention_is_plain(graph, x->uses[u].node, op) && node->n_own_inputs == n;
+        for (uint32_t i = 0; same && i < n; i++)
+            same = node->inputs[i] == inputs[i];
+        if (same)
+            return node->outputs[0];
+    }
+    const opf_value_id result = opf_graph_add_value(graph, NULL);
+    const opf_node_id id = result != 0 ? opf_graph_add_node(graph, op, op->name, NULL, inputs, n, &result, 1) : 0;
+    return id != 0 && opf_fuse_infer(context, id, error) == OPF_OK ? result : 0;
+}
+
+opf_value_id opf_attention_change_axis(opf_fuse_context *context, const opf_op *op, opf_value_id value, int64_t axis,
+                                       opf_error *error)
+{
+    const opf_const *axes = opf_const_ints(context->graph->consts, &axis, 1);
+    const opf_value_id at = axes != NULL ? opf_graph_add_constant(context->graph, NULL, axes) : 0;
+    return at != 0 ? opf_attention_build(context, op, (const opf_value_id[]){value, at}, 2, error) : 0;
+}
+
+opf_value_id opf_attention_whole(opf_fuse_context *context, const opf_attention_operand *operand, opf_error *error)
+{
+    const opf_value_id base = operand->single < 0 ? operand->base
+                                                  : opf_attention_change_axis(context, &opf_op_Squeeze, operand->base,
+                                                                              operand->single, error);
+    return base != 0 ? opf_attention_permuted(context, base, operand->rank, operand->perm, error) : 0;
 }
 
 opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id value, int32_t rank, const int32_t *perm,
@@ -224,7 +281,8 @@ opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id valu
     }
     const opf_value_id result = opf_graph_add_value(graph, NULL);
     const opf_node_id node =
-        result != 0 ? opf_graph_add_node(graph, &opf_op_Transpose, opf_op_Transpose.name, NULL, &value, 1, &result, 1) : 0;
+        result != 0 ? opf_graph_add_node(graph, &opf_op_Transpose, opf_op_Transpose.name, NULL, &value, 1, &result, 1)
+                    : 0;
     if (node == 0 || !opf_node_set_ints(graph, node, "perm", order, (uint32_t)rank) ||
         opf_fuse_infer(context, node, error) != OPF_OK)
         return 0;

@@ -33,6 +33,7 @@ bool opf_rule_is_never_above(const opf_rule_call *call);
 bool opf_rule_is_channel_axis(const opf_rule_call *call);
 bool opf_rule_is_along_channels(const opf_rule_call *call);
 bool opf_rule_are_groups_of(const opf_rule_call *call);
+bool opf_rule_are_columns_at(const opf_rule_call *call);
 bool opf_rule_counts(const opf_rule_call *call);
 bool opf_rule_counts_inverse(const opf_rule_call *call);
 

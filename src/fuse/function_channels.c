@@ -78,6 +78,37 @@ bool opf_rule_channels_first(const opf_rule_call *call)
     return give_permutation(call, false);
 }
 
+/* An axis: a number, or where a permutation takes axis 1 from. */
+static bool get_axis(const opf_rule_call *call, uint32_t i, int32_t rank, int32_t *axis)
+{
+    const opf_item *item = &call->args[i];
+    double x = -1;
+    if (item->kind == OPF_ITEM_ATTR && item->attr.type == OPF_ATTR_INTS && item->attr.n > 1)
+        x = (double)item->attr.ints[1];
+    else if (!opf_item_number(call->context->graph, item, &x))
+        return OPF_REFUSE(call, ATTR, "%s is no axis and no permutation", opf_rule_arg_name(call, i));
+    if (!(x >= 0 && x < rank))
+        return OPF_REFUSE(call, RANK, "%s has %d dimensions, which axis %g is none of", opf_rule_arg_name(call, 1),
+                          rank, x);
+    *axis = (int32_t)x;
+    return true;
+}
+
+bool opf_rule_are_columns_at(const opf_rule_call *call)
+{
+    opf_info c, r;
+    int32_t axis;
+    if (!opf_function_ranked(call, 0, &c) || !opf_function_ranked(call, 1, &r) || !get_axis(call, 2, r.rank, &axis))
+        return false;
+    if (c.rank < 1 || !opf_dim_is_number(r.dims[axis]) || !opf_dim_equal(c.dims[c.rank - 1], r.dims[axis]))
+        return OPF_REFUSE(call, SHAPE, "the columns of %s are not axis %d of %s", opf_rule_arg_name(call, 0), axis,
+                          opf_function_show(call, &r));
+    for (int32_t i = axis + 1; i < r.rank; i++)
+        if (!opf_dim_is(r.dims[i], 1))
+            return OPF_REFUSE(call, SHAPE, "%s has elements behind axis %d", opf_function_show(call, &r), axis);
+    return true;
+}
+
 /* ---- vectors and weights ---- */
 
 bool opf_rule_channel_vector(const opf_rule_call *call)
@@ -117,8 +148,8 @@ static bool get_columns(const opf_rule_call *call, const opf_const **w, const op
                           (long long)*groups);
     const int64_t channels = *groups * (*w)->dims[1];
     if ((*k)->count != 1 && (*k)->count != (size_t)channels)
-        return OPF_REFUSE(call, SHAPE, "%s has %zu elements for %lld channels", opf_rule_arg_name(call, 1),
-                          (*k)->count, (long long)channels);
+        return OPF_REFUSE(call, SHAPE, "%s has %zu elements for %lld channels", opf_rule_arg_name(call, 1), (*k)->count,
+                          (long long)channels);
     *k = opf_channel_vector(call->context->graph->consts, *k, channels);
     return *k != NULL || opf_function_out_of_memory(call);
 }
@@ -139,8 +170,7 @@ bool opf_rule_scale_columns(const opf_rule_call *call)
     const opf_const *w, *k;
     int64_t groups;
     return get_columns(call, &w, &k, &groups) && stays_in_range(call, w, k) &&
-           opf_function_give_constant(call,
-                                      opf_channel_scale_columns(call->context->graph->consts, w, k, groups));
+           opf_function_give_constant(call, opf_channel_scale_columns(call->context->graph->consts, w, k, groups));
 }
 
 bool opf_rule_shift_outputs(const opf_rule_call *call)

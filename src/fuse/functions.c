@@ -139,7 +139,8 @@ bool opf_function_varies_within(const opf_rule_call *call, const opf_info *v, co
 static bool is_per_channel(const opf_rule_call *call)
 {
     opf_info v, x;
-    return opf_function_ranked(call, 0, &v) && opf_function_ranked(call, 1, &x) && opf_function_varies_within(call, &v, &x, 1, 2);
+    return opf_function_ranked(call, 0, &v) && opf_function_ranked(call, 1, &x) &&
+           opf_function_varies_within(call, &v, &x, 1, 2);
 }
 
 static bool are_last_axes(const opf_rule_call *call)
@@ -240,6 +241,9 @@ static const opf_rule_function table[] = {
      "along_channels(v, x): v varies along axis 1 of x only and raises no rank, or is absent"},
     {"groups_of", 3, 3, true, false, opf_rule_are_groups_of,
      "groups_of(g, x, v): g is x with its channels in as many groups, in axis 1, as v has elements"},
+    {"columns_at", 3, 3, true, false, opf_rule_are_columns_at,
+     "columns_at(c, r, a): axis a of r, which is c reshaped, is the last of c; of a permutation, the one it puts in "
+     "place 1"},
     {"counts", 3, 3, true, true, opf_rule_counts,
      "counts(n, x, axes): n is the number of elements that these axes of x take together, or is absent"},
     {"counts_inverse", 3, 3, true, true, opf_rule_counts_inverse, "the same for one over that number"},

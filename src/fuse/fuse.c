@@ -303,27 +303,35 @@ static opf_status run_rules(opf_fuse_context *context, const opf_rules *rules, b
 
 /* ---- everything ---- */
 
-static opf_status run_absorbers(opf_fuse_context *context, bool *changed, opf_error *error)
-{
-#define OPF_ABSORBER(name) OPF_TRY(opf_absorb_##name(context, changed, error));
+typedef opf_status (*absorber)(opf_fuse_context *context, bool *changed, opf_error *error);
+
+static const absorber absorbers[] = {
+#define OPF_ABSORBER(name) opf_absorb_##name,
 #define OPF_ABSORBED(name, family)
 #include "fuse/absorbers.def"
 #undef OPF_ABSORBER
 #undef OPF_ABSORBED
-    return OPF_OK;
-}
+};
+enum { N_ABSORBERS = sizeof absorbers / sizeof *absorbers };
 
-static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const opf_rules *rules, opf_error *error)
+/* What runs, in this order. */
+typedef struct passes {
+    opf_rules rules;
+    absorber absorbers[N_ABSORBERS];
+} passes;
+
+static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const passes *p, opf_error *error)
 {
     for (uint32_t i = 1; i < graph->n_nodes; i++)
         for (uint32_t b = 0; b < graph->nodes[i].n_bodies; b++)
-            OPF_TRY(fuse_graph(context, graph->nodes[i].bodies[b], rules, error));
+            OPF_TRY(fuse_graph(context, graph->nodes[i].bodies[b], p, error));
     context->graph = graph;
     bool changed;
     do {
         changed = false;
-        OPF_TRY(run_rules(context, rules, &changed, error));
-        OPF_TRY(run_absorbers(context, &changed, error));
+        OPF_TRY(run_rules(context, &p->rules, &changed, error));
+        for (size_t i = 0; i < N_ABSORBERS; i++)
+            OPF_TRY(p->absorbers[i](context, &changed, error));
     } while (changed);
     return OPF_OK;
 }
@@ -374,35 +382,42 @@ static opf_status check_names(const opf_rules *rules, const char *const *names, 
     return OPF_OK;
 }
 
-static void shuffle(opf_rules *rules, uint64_t order)
+static void shuffle(passes *p, uint64_t order)
 {
     opf_random random;
     opf_random_init(&random, order);
-    for (uint32_t i = rules->n; i > 1; i--) {
-        uint32_t k = (uint32_t)(opf_random_next(&random) % i);
-        opf_rule swap = rules->list[i - 1];
-        rules->list[i - 1] = rules->list[k];
-        rules->list[k] = swap;
+    for (uint32_t i = p->rules.n; i > 1; i--) {
+        const uint32_t k = (uint32_t)(opf_random_next(&random) % i);
+        const opf_rule swap = p->rules.list[i - 1];
+        p->rules.list[i - 1] = p->rules.list[k];
+        p->rules.list[k] = swap;
+    }
+    for (uint32_t i = N_ABSORBERS; i > 1; i--) {
+        const uint32_t k = (uint32_t)(opf_random_next(&random) % i);
+        const absorber swap = p->absorbers[i - 1];
+        p->absorbers[i - 1] = p->absorbers[k];
+        p->absorbers[k] = swap;
     }
 }
 
 opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_report *report, opf_error *error)
 {
     opf_arena scratch;
-    opf_rules rules = {0};
+    passes p = {0};
     opf_arena_init(&scratch, graph->arena->heap);
     opf_fuse_context context = {
         .graph = graph, .root = graph, .report = report, .options = options, .scratch = &scratch, .left = options->stop_after};
+    memcpy(p.absorbers, absorbers, sizeof absorbers);
     /* Names of rules and attributes outlive this stage, in the report and on nodes. */
-    opf_status status = read_rules(options, graph->arena, &rules, error);
+    opf_status status = read_rules(options, graph->arena, &p.rules, error);
     if (options->order != 0)
-        shuffle(&rules, options->order);
+        shuffle(&p, options->order);
     if (status == OPF_OK)
-        status = check_names(&rules, options->only, options->n_only, error);
+        status = check_names(&p.rules, options->only, options->n_only, error);
     if (status == OPF_OK)
-        status = check_names(&rules, options->skip, options->n_skip, error);
+        status = check_names(&p.rules, options->skip, options->n_skip, error);
     if (status == OPF_OK)
-        status = fuse_graph(&context, graph, &rules, error);
+        status = fuse_graph(&context, graph, &p, error);
     opf_report_finish(report);
     opf_arena_fini(&scratch);
     return status;

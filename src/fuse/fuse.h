@@ -16,7 +16,7 @@ typedef struct opf_fuse_options {
     const char *const *user_rule_files; /* and the names of the files they came from, for messages */
     size_t             n_user_rules;
     int64_t            stop_after; /* rewrites to apply at most; negative: no bound (verify --each uses it) */
-    uint64_t           order;      /* not 0: rules in this random order instead of that of their priority, for tests */
+    uint64_t           order;      /* not 0: rules and absorbers in this random order instead of that of their priority, for tests */
     const opf_fusion  *alone;      /* no rewrite but this one of an earlier run over the same graph; NULL: all */
 } opf_fuse_options;
 

@@ -5,6 +5,7 @@
  *
  * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
  * added, and the softmax is a plain one. So it computes exactly what was matched, rows without a key included.
+ * "mask_windows" says that the mask is one for so many batches, and starts again behind them.
  */
 #include "ops/check.h"
 #include "ops/heads.h"
@@ -106,8 +107,10 @@ static opf_status check_mask(opf_infer *infer, const opf_dim scores[4], opf_erro
         return OPF_OK;
     if (mask->rank > 4)
         return opf_refuse_shapes(infer, MASK, MASK, error, "must have rank 4 at most");
+    const int64_t windows = opf_node_int(infer->node, "mask_windows", 0);
     for (int32_t i = 0; i < mask->rank; i++) {
-        const opf_dim own = mask->dims[mask->rank - 1 - i], full = scores[3 - i];
+        const opf_dim own = mask->dims[mask->rank - 1 - i];
+        const opf_dim full = i == 3 && windows > 0 ? opf_dim_number(windows) : scores[3 - i];
         const bool    fits = i == 0 ? !opf_dims_clash(own, full) || own.n < full.n
                                     : opf_dim_is(own, 1) || !opf_dims_clash(own, full);
         if (!fits)
@@ -168,6 +171,7 @@ static opf_status infer_attention(opf_infer *infer, opf_error *error)
 typedef struct attention {
     opf_view q, k, v, past_key, past_value, mask, nonpad, y, present_key, present_value, scores; /* data NULL: absent */
     int64_t  past, total, masked_length; /* keys from masked_length on are masked out */
+    int64_t  windows;                    /* batches of the mask: they repeat */
     int64_t  left, right;                /* of the window; -1: no bound */
     int64_t  mode;
     bool     is_causal, is_plain;        /* plain: see masked_score */
@@ -206,6 +210,12 @@ static void load_head(const attention *a, const opf_view *past, const opf_view *
     }
 }
 
+/* The element of the mask for query i and key j. */
+static int64_t mask_at(const attention *a, int64_t batch, int64_t head, int64_t i, int64_t j)
+{
+    return line_of(&a->mask, batch % a->windows, head, i) + j * a->mask.strides[SIZE];
+}
+
 /* What is added to the score of query i and key j. */
 static double bias_at(const attention *a, int64_t batch, int64_t head, int64_t i, int64_t j)
 {
@@ -217,7 +227,7 @@ static double bias_at(const attention *a, int64_t batch, int64_t head, int64_t i
         place = valid - a->q.dims[LENGTH] + i;
     }
     if (m->data != NULL && j < a->masked_length) {
-        const int64_t at = line_of(m, batch, head, i) + j * m->strides[SIZE];
+        const int64_t at = mask_at(a, batch, head, i, j);
         if (m->type == OPF_BOOL)
             bias = opf_view_i64(m, at) != 0 ? 0 : -(double)INFINITY;
         else
@@ -234,7 +244,7 @@ static bool is_replaced(const attention *a, int64_t batch, int64_t head, int64_t
 {
     const opf_view *m = &a->mask;
     return a->is_plain && m->data != NULL && m->type == OPF_BOOL && j < a->masked_length &&
-           opf_view_i64(m, line_of(m, batch, head, i) + j * m->strides[SIZE]) == 0;
+           opf_view_i64(m, mask_at(a, batch, head, i, j)) == 0;
 }
 
 static double dot(const double *a, const double *b, int64_t n)
@@ -304,7 +314,7 @@ static opf_view part_of(const opf_view *views, uint32_t n, uint32_t i)
 
 static void set_mask(attention *a, const opf_view *mask)
 {
-    int64_t dims[4] = {a->q.dims[BATCH], a->q.dims[HEADS], a->q.dims[LENGTH], a->total};
+    int64_t dims[4] = {a->windows, a->q.dims[HEADS], a->q.dims[LENGTH], a->total};
     if (mask->data != NULL && mask->rank > 0)
         dims[SIZE] = mask->dims[mask->rank - 1];
     a->masked_length = dims[SIZE];
@@ -338,6 +348,7 @@ static void read_call(const opf_call *call, attention *a)
     a->scale              = scale != NULL ? (double)scale->f : 1 / sqrt((double)a->q.dims[SIZE]);
     a->past               = a->past_key.data != NULL ? a->past_key.dims[LENGTH] : 0;
     a->total              = a->past + a->k.dims[LENGTH];
+    a->windows            = opf_call_int(call, "mask_windows", a->q.dims[BATCH]);
     set_mask(a, &mask);
 }
 

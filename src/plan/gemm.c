@@ -24,6 +24,7 @@ typedef struct {
     float               *panel;    /* b of this run: [kc][nr] */
     float               *tile;     /* [WAITING*mr][nr] for the epilogue */
     float               *program;  /* scratch of prologue and epilogue */
+    size_t               first_k, n_k; /* the part of a row that is multiplied now */
 } worker;
 
 /* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. By lines a block is a line of pixels. */
@@ -291,7 +292,7 @@ static void prefetch_next(const opf_gemm_args *g, opf_gemm_tile *tile, size_t bl
         tile->next_a = tile->a + taps_in_pointers(g) * mr;
     if (g->b == NULL || g->panels * g->blocks == 1)
         return;
-    size_t chunks = tile->taps * divide_up(tile->kc, LINE), lines = g->taps * g->kc * nr / LINE;
+    size_t chunks = tile->taps * divide_up(tile->kc, LINE), lines = tile->taps * tile->kc * nr / LINE;
     tile->next_b_rate = divide_up(lines, chunks * tiles);
     tile->next_b      = tile->b + i * tile->next_b_rate * chunks * LINE;
     if (panel + 1 < g->panels)
@@ -308,8 +309,17 @@ static void run_tile(const worker *w, opf_gemm_tile *tile, size_t block, size_t 
     bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
     tile->a                   = w->pointers + i * taps_in_pointers(g) * mr;
     tile->taps                = flat ? 1 : g->taps;
-    tile->kc                  = flat ? g->taps * g->kc : g->kc;
-    tile->b                   = b;
+    tile->kc                  = flat ? w->n_k : g->kc;
+    tile->b                   = b + w->first_k * w->env->kern->nr;
+    if (w->first_k != 0) { /* onto the sums so far */
+        tile->bias            = NULL;
+        tile->residual        = tile->c;
+        tile->residual_stride = tile->c_stride;
+    }
+    if (w->first_k + w->n_k != g->taps * g->kc) {
+        tile->lo = -INFINITY;
+        tile->hi = INFINITY;
+    }
     prefetch_next(g, tile, block, i, panel, mr, w->env->kern->nr);
     multiply(w, tile, first, rows, cols);
 }
@@ -377,20 +387,36 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     return at + round_64((before > after ? before : after) * sizeof(float));
 }
 
+/* A few panels of a block in parts of k, so that the rows' part stays in L2 while the panels' parts stream by, each once. */
+static void run_parts(worker *w, size_t image, size_t group, size_t block, size_t panel, size_t end, const float *b)
+{
+    const opf_gemm_args *g = w->args;
+    size_t               nr = w->env->kern->nr, left = g->tiles - block * g->block;
+    size_t               rows = (left < g->block + 1 ? left : g->block + 1) * w->env->kern->mr; /* prepared, one tile ahead */
+    for (w->first_k = 0; w->first_k < g->kc; w->first_k += w->n_k) {
+        w->n_k = g->kc - w->first_k < g->part ? g->kc - w->first_k : g->part;
+        for (size_t p = panel; p < end; p++)
+            run_panel(w, image, group, block, p, b + p * g->kc * nr);
+        for (size_t r = 0; r < rows; r++)
+            w->pointers[r] += w->n_k;
+    }
+}
+
 /* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
    panels stream by; with b of this run a panel is packed once and used by all blocks. */
 static void run_gemm(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const opf_gemm_args *g = args;
-    worker               w = {.env = env, .args = g};
+    worker               w = {.env = env, .args = g, .n_k = g->taps * g->kc};
     (void)scratch_layout(g, env->kern, &w, scratch);
     size_t nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;
-    for (size_t unit = begin; unit < end; unit++) {
+    for (size_t unit = begin, next; unit < end; unit = next) {
         size_t inner = unit % (g->blocks * g->panels), outer = unit / (g->blocks * g->panels);
         size_t image = outer / g->groups, group = outer % g->groups;
         size_t panel = g->b != NULL ? inner % g->panels : inner / g->blocks;
         size_t block = g->b != NULL ? inner / g->panels : inner % g->blocks;
         const float *b;
+        next = unit + 1;
         if (g->b != NULL) {
             b = g->b + (group * g->panels + panel) * g->taps * g->kc * nr;
         } else {
@@ -406,7 +432,13 @@ static void run_gemm(const opf_run_env *env, const void *args, size_t begin, siz
             prepare_block(&w, a + g->a_images[image] + (ptrdiff_t)group * g->a_group, image, block);
             prepared = outer * g->blocks + block;
         }
-        run_panel(&w, image, group, block, panel, b);
+        if (g->part != 0) {
+            next = end - unit < g->panels - panel ? end : unit + (g->panels - panel);
+            run_parts(&w, image, group, block, panel, panel + (next - unit), g->b + group * g->panels * g->kc * nr);
+            prepared = SIZE_MAX; /* the pointers have moved */
+        } else {
+            run_panel(&w, image, group, block, panel, b);
+        }
     }
 }
 
@@ -518,9 +550,21 @@ static void size_blocks(opf_gemm_args *args, const opf_kern *kern)
         args->panels = divide_up(args->n, kern->nr);
         return;
     }
-    size_t row_bytes = args->taps * args->kc * sizeof(float) / (args->rows == OPF_ROWS_WINDOW ? 4 : 1); /* windows overlap */
+    enum { MOST = 144, SUMMED = 256 };
+    size_t k         = args->taps * args->kc;
+    size_t row_bytes = k * sizeof(float) / (args->rows == OPF_ROWS_WINDOW ? 4 : 1); /* windows overlap */
     size_t rows      = opf_cpu_l2_bytes() / 4 / (row_bytes == 0 ? 1 : row_bytes);
-    rows             = rows > 96 ? 96 : rows < kern->mr ? kern->mr : rows;
+    rows             = rows > MOST ? MOST : rows < kern->mr ? kern->mr : rows;
+    /* Long rows are multiplied in parts, whose sums the result holds meanwhile: a full block of them, so that weights are
+       read as seldom as with short ones. A part is a multiple of what the kernel sums at a time. */
+    if (rows < MOST && rows < args->m && args->rows == OPF_ROWS_LINEAR && args->b != NULL && args->prologue.program.n == 0 &&
+        args->epilogue.program.n == 0 && args->n_parts == 0 && args->c_col == 1) {
+        rows            = args->m < MOST ? args->m : MOST;
+        size_t part     = opf_cpu_l2_bytes() / 4 / (rows * sizeof(float)) / SUMMED * SUMMED;
+        size_t n        = divide_up(k, part == 0 ? SUMMED : part);
+        args->part      = divide_up(divide_up(k, n), SUMMED) * SUMMED;
+        rows            = divide_up(rows, kern->mr) * kern->mr;
+    }
     args->tiles      = divide_up(args->m, kern->mr);
     args->block      = rows / kern->mr;
     if (args->block > args->tiles)

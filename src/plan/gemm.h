@@ -75,6 +75,7 @@ typedef struct opf_gemm_args {
     opf_bound       prologue; /* program.n 0: none. LINEAR only: rows are computed as they are read, by the block */
     opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
     size_t          block;    /* tiles of rows that share a panel while it is in cache */
+    size_t          part;     /* of k that is multiplied at a time, c holding the sums; 0: all */
     size_t          tiles, blocks, panels;
     opf_winograd    winograd;
 } opf_gemm_args;

@@ -16,6 +16,7 @@ enum { BATCH, HEAD, ROW, COL };
 
 typedef struct {
     size_t      batches, heads, kv_heads, rows, keys, size, v_size;
+    size_t      windows; /* batches of the mask: they repeat */
     opf_ref     q, k, v, y, mask;
     int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4];
     bool        is_bool, is_causal, is_plain; /* plain: masked_score is set, see ops/attention.c */
@@ -117,7 +118,7 @@ static const void *mask_row(const worker *w, size_t r)
 {
     const attention_args *t = w->args;
     return (const char *)opf_ref_data(w->env, t->mask) +
-           place_of(t->mask_strides, w->batch, w->head, w->first + r) * (ptrdiff_t)(t->is_bool ? 1 : sizeof(float));
+           place_of(t->mask_strides, w->batch % t->windows, w->head, w->first + r) * (ptrdiff_t)(t->is_bool ? 1 : sizeof(float));
 }
 
 /* rows x n times panels of nr columns, tile by tile: dst row by row, or through the epilogue. */
@@ -332,7 +333,7 @@ static opf_status place_mask(opf_planner *planner, const opf_node *node, attenti
 {
     if (!has(node, MASK))
         return OPF_OK;
-    const int64_t full[] = {(int64_t)t->batches, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
+    const int64_t full[] = {(int64_t)t->windows, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
     OPF_TRY(opf_plan_place(planner, node->inputs[MASK], mask, error));
     const opf_place seen = opf_place_broadcast(mask, 4, full);
     t->mask              = opf_place_ref(mask);
@@ -375,6 +376,7 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
     const opf_place q = split_heads(&x[Q], q_heads), k = split_heads(&x[K], kv_heads), v = split_heads(&x[V], kv_heads);
     const opf_place heads = split_heads(&y, q_heads);
     t.batches             = (size_t)q.dims[BATCH];
+    t.windows             = (size_t)opf_node_int(node, "mask_windows", q.dims[BATCH]);
     t.heads               = (size_t)q.dims[HEAD];
     t.kv_heads            = (size_t)k.dims[HEAD];
     t.rows                = (size_t)q.dims[ROW];

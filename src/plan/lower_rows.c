@@ -23,7 +23,7 @@ static void run_row(const opf_run_env *env, const rows_args *r, const float *x, 
 {
     const opf_kern *kern  = env->kern;
     const float    *gamma = opf_norm_data(env, &r->gamma), *beta = opf_norm_data(env, &r->beta);
-    opf_affine      affine = {.lo = -INFINITY, .hi = INFINITY};
+    opf_affine      affine = {.lo = -INFINITY, .hi = INFINITY}, lift = affine;
     float           sum;
     switch (r->kind) {
     case ROW_LAYER_NORM:
@@ -34,8 +34,10 @@ static void run_row(const opf_run_env *env, const rows_args *r, const float *x, 
         break;
     case ROW_LP_NORM:
         sum = r->norm.kind == OPF_NORM_LP_1 ? kern->abs_sum(x, r->n) : kern->square_sum(x, r->n, 0);
-        affine.scale = opf_norm_scale_of(&r->norm, sum, x, 1, r->n);
-        kern->normalise(x, &affine, y, r->n);
+        affine.scale = opf_norm_scale_of(&r->norm, sum, x, 1, r->n, &lift.scale);
+        if (lift.scale != 1)
+            kern->normalise(x, &lift, y, r->n);
+        kern->normalise(lift.scale != 1 ? y : x, &affine, y, r->n);
         break;
     case ROW_SOFTMAX:
         kern->softmax(x, y, r->n);

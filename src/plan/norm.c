@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/norm.h"
 
+#include <float.h>
 #include <math.h>
 
 opf_norm opf_norm_of(const opf_node *node)
@@ -17,32 +18,41 @@ opf_norm opf_norm_of(const opf_node *node)
     return norm;
 }
 
-float opf_norm_scale(const opf_norm *norm, double sum, double count)
+static double scale_of(const opf_norm *norm, double sum, double count)
 {
     switch (norm->kind) {
     case OPF_NORM_NONE:
         return 1;
     case OPF_NORM_CENTRED:
     case OPF_NORM_RMS:
-        return (float)(1 / sqrt(sum / count + (double)norm->epsilon));
+        return 1 / sqrt(sum / count + (double)norm->epsilon);
     case OPF_NORM_STANDARD:
-        return (float)(1 / (sqrt(sum / count) + (double)norm->epsilon));
+        return 1 / (sqrt(sum / count) + (double)norm->epsilon);
     default:
-        return (float)(1 / opf_lp_denominator(norm->guard, (double)norm->epsilon, norm->kind == OPF_NORM_LP_2, sum));
+        return 1 / opf_lp_denominator(norm->guard, (double)norm->epsilon, norm->kind == OPF_NORM_LP_2, sum);
     }
 }
 
-float opf_norm_scale_of(const opf_norm *norm, float sum, const float *x, ptrdiff_t stride, size_t n)
+float opf_norm_scale(const opf_norm *norm, double sum, double count)
+{
+    return (float)scale_of(norm, sum, count);
+}
+
+float opf_norm_scale_of(const opf_norm *norm, float sum, const float *x, ptrdiff_t stride, size_t n, float *lift)
 {
     const bool is_in_range = sum > 0x1p-100f && sum < 0x1p126f; /* its terms lost nothing that counts */
     double exact = 0;
+    *lift = 1;
     if (norm->kind == OPF_NORM_RMS || is_in_range)
         return opf_norm_scale(norm, (double)sum, (double)n);
     for (size_t i = 0; i < n; i++) {
         const double v = (double)x[(ptrdiff_t)i * stride];
         exact += norm->kind == OPF_NORM_LP_2 ? v * v : fabs(v);
     }
-    return opf_norm_scale(norm, exact, (double)n);
+    const double scale = scale_of(norm, exact, (double)n);
+    if (scale > (double)FLT_MAX && !isinf(scale)) /* at most 2^149: what is normalised is denormal */
+        *lift = 0x1p64f;
+    return (float)(scale / (double)*lift);
 }
 
 opf_status opf_norm_take_vector(opf_planner *planner, const opf_node *node, uint32_t input, int64_t n,

@@ -32,8 +32,8 @@ static inline bool opf_norm_is_centred(const opf_norm *norm)
  * to `sum`. */
 float opf_norm_scale(const opf_norm *norm, double sum, double count);
 /* The same of n elements at x + i*stride, which have no mean to take off; where their sum in float is out of its range,
- * it is taken in double. */
-float opf_norm_scale_of(const opf_norm *norm, float sum, const float *x, ptrdiff_t stride, size_t n);
+ * it is taken in double. Elements so small that no float scales them are first multiplied by *lift, else 1. */
+float opf_norm_scale_of(const opf_norm *norm, float sum, const float *x, ptrdiff_t stride, size_t n, float *lift);
 
 /* A parameter: n floats, from a constant or computed at run time. Absent: both are empty. */
 typedef struct opf_norm_vector {

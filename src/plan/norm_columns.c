@@ -6,6 +6,7 @@
  */
 #include "plan/norm.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -72,7 +73,8 @@ static void join_columns(const statistics *s, size_t fold, size_t rows, size_t c
     }
 }
 
-static void measure(const opf_kern *kern, const columns_args *a, const float *x, ptrdiff_t x_row, size_t cols,
+/* True: columns are first to be multiplied by s->part. */
+static bool measure(const opf_kern *kern, const columns_args *a, const float *x, ptrdiff_t x_row, size_t cols,
                     const statistics *s)
 {
     const size_t piece = PIECE / cols < 16 ? 16 : PIECE / cols;
@@ -97,9 +99,14 @@ static void measure(const opf_kern *kern, const columns_args *a, const float *x,
     }
     if (a->fold > 1)
         join_columns(s, a->fold, a->rows, cols);
-    for (size_t c = 0; c < cols; c++)
-        s->scale[c] = is_centred ? opf_norm_scale(&a->norm, (double)s->sum[c], (double)(a->rows * a->fold))
-                                 : opf_norm_scale_of(&a->norm, s->sum[c], x + c, x_row, a->rows);
+    bool lifts = false;
+    for (size_t c = 0; is_centred && c < cols; c++)
+        s->scale[c] = opf_norm_scale(&a->norm, (double)s->sum[c], (double)(a->rows * a->fold));
+    for (size_t c = 0; !is_centred && c < cols; c++) {
+        s->scale[c] = opf_norm_scale_of(&a->norm, s->sum[c], x + c, x_row, a->rows, &s->part[c]);
+        lifts = lifts || s->part[c] != 1;
+    }
+    return lifts;
 }
 
 static void run_unit(const opf_run_env *env, const columns_args *a, size_t outer, size_t first, float *scratch)
@@ -119,7 +126,21 @@ static void run_unit(const opf_run_env *env, const columns_args *a, size_t outer
         x = y;
         x_row = a->y_row;
     }
-    measure(env->kern, a, x, x_row, cols, &s);
+    if (measure(env->kern, a, x, x_row, cols, &s)) {
+        const opf_columns lifted = {.x = x,
+                                    .x_row = x_row,
+                                    .y = y,
+                                    .y_row = a->y_row,
+                                    .rows = a->rows,
+                                    .cols = cols,
+                                    .mean = s.mean,
+                                    .scale = s.part,
+                                    .lo = -INFINITY,
+                                    .hi = INFINITY};
+        env->kern->normalise_columns(&lifted);
+        x = y;
+        x_row = a->y_row;
+    }
     for (size_t c = 0; gamma != NULL && !a->by_row && c < cols; c++)
         s.scale[c] *= gamma[first + c];
     const size_t piece = a->epilogue.program.n == 0 ? a->rows : PIECE / cols < 1 ? 1 : PIECE / cols;

@@ -47,6 +47,12 @@ opf_status opf_simplify_broadcasts(opf_graph *graph, bool *changed, opf_error *e
 /* Gathers of constant neighbours become slices. */
 opf_status opf_slice_gathers(opf_graph *graph, bool *changed, opf_error *error);
 
+/* Rows of a constant table by a slice of the constant numbers n, n+1, … become a slice of the table. */
+opf_status opf_slice_tables(opf_graph *graph, bool *changed, opf_error *error);
+
+/* Einsums of two operands become MatMul, or Mul, between data movements. */
+opf_status opf_simplify_einsums(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Ifs of constant conditions become the branches that they take. */
 opf_status opf_inline_branches(opf_graph *graph, bool *changed, opf_error *error);
 

@@ -247,6 +247,11 @@ static void test_channel_before(void **state)
           "[t] z = Transpose(p)\n"
           "no conv-prologue at c: USED_OUTSIDE t: p is also read by t\n"
           "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
+    check("(float[N,4,H,H] x, float[N,4,1,1] r) => (y)", "[p] p = Mul(x, r) [c] c = Conv(p, w) [a] y = Add(p, c)",
+          "p = Mul(x, r)\n"
+          "[c] y = Conv(p, w) | Add(p, .)\n"
+          "conv-add-relu at c: c a\n"
+          "no region at p: OP c: its result is read by c (Conv), which takes no steps\n");
     check("(float[N,1,5,5] x) => (y)", "[p] p = Mul(k, x) [c] y = Conv(p, w)",
           "p = Mul(k, x)\n[c] y = Conv(p, w)\n"
           "no conv-prologue at c: SHAPE p: shape is float[N,1,5,5], must be float[N,4,5,5]\n");

@@ -186,6 +186,17 @@ static void test_shapes(void **state)
          "  q = Transpose<perm = [0,2,1,3]>(q1) k2 = Transpose<perm = [0,2,1,3]>(k1) v2 = Transpose<perm = [0,2,1,3]>(v1)"
          "  k3 = Unsqueeze(k2, two) k4 = Expand(k3, g) k5 = Reshape(k4, j) v3 = Unsqueeze(v2, two) v4 = Expand(v3, g) v = Reshape(v4, j)"
          "  k = Transpose<perm = [0,1,3,2]>(k5) e = MatMul(q, k)" JOIN},
+        /* By Tile, and before heads come to the front. */
+        {NULL, 2, "N=1 S=5; N=2 S=33; N=0 S=2",
+         "g (float[N,S,16] x, float[16,16] w, float[16,8] w2, float[16,8] w3) => (y)"
+         " <int64[4] s = {0,0,4,4}, int64[4] h = {0,0,2,4}, int64[1] three = {3}, int64[5] g = {1,1,1,2,1}, int64[4] j = {0,0,4,4}, int64[3] f = {0,0,16}>"
+         "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, h) v1 = Reshape(v0, h)"
+         "  q = Transpose<perm = [0,2,1,3]>(q1) k3 = Unsqueeze(k1, three) k4 = Tile(k3, g) k5 = Reshape(k4, j) v3 = Unsqueeze(v1, three)"
+         "  v4 = Expand(v3, g) v5 = Reshape(v4, j) v = Transpose<perm = [0,2,1,3]>(v5) k = Transpose<perm = [0,2,3,1]>(k5) e = MatMul(q, k)" JOIN},
+        /* Past keys and values, and those of the next call: read where they are. */
+        {NULL, 3, "N=1 S=1 P=0; N=2 S=3 P=5; N=1 S=33 P=100",
+         "g (float[N,3,S,8] q, float[N,3,S,8] k0, float[N,3,S,8] v0, float[N,3,P,8] k9, float[N,3,P,8] v9) => (y, k1, v)"
+         "{ k1 = Concat<axis = 2>(k9, k0) v = Concat<axis = 2>(v9, v0) k = Transpose<perm = [0,1,3,2]>(k1) e = MatMul(q, k) p = Softmax(e) y = MatMul(p, v) }"},
         /* All heads of K and V repeated as a whole: other heads meet. */
         {NULL, 0, "N=1 S=5; N=2 S=33",
          "g (float[N,S,16] x, float[16,16] w, float[16,8] w2, float[16,8] w3) => (y)"
@@ -216,6 +227,66 @@ static void test_shapes(void **state)
         {NULL, 1, "N=2 S=7 T=35", "g (float[N,4,S,8] q, float[N,4,8,T] k, float[N,4,T,19] v, float[4,1,19] w) => (y) { e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Mul(o, w) y = Gelu(o1) }"},
         /* Q is K. */
         {NULL, 2, SIZES, "g (float[N,S,24] x, float[24,24] w) => (y) { q = MatMul(x, w) k = Transpose<perm = [0,2,1]>(q) e = MatMul(q, k) p = Softmax(e) y = MatMul(p, x) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases, false);
+}
+
+/* ---- windows ---- */
+
+/* 4 windows of 6 positions; 3 heads of 8. */
+#define WINDOWS(more, consts)                                                                                          \
+    "g (float[N,4,3,6,8] q0, float[N,4,3,8,6] k0, float[N,4,3,6,8] v0" more ") => (y)"                                 \
+    " <int64[4] r = {-1,3,6,8}, int64[4] r2 = {-1,3,8,6}, int64[5] s = {-1,4,3,6,6}, int64[4] t = {-1,3,6,6},"         \
+    "  float c = {0.35}" consts ">"                                                                                    \
+    "{ q = Reshape(q0, r) k = Reshape(k0, r2) v = Reshape(v0, r) a = MatMul(q, k)"
+#define BACK " e = Reshape(d, t) p = Softmax(e) y = MatMul(p, v) }"
+#define BATCHES "N=1; N=3; N=0"
+
+static void test_windows(void **state)
+{
+    static const test_case cases[] = {
+        {NULL, 1, BATCHES, WINDOWS(", float[1,4,1,6,6] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
+        {NULL, 1, BATCHES, WINDOWS(", float[1,4,3,6,6] m", "") " a1 = Mul(a, c) b = Reshape(a1, s) d = Add(m, b)" BACK},
+        {NULL, 1, BATCHES, WINDOWS(", float[4,1,1,6] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
+        {NULL, 1, BATCHES, WINDOWS(", float[1,1,3,6,6] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
+        /* A bias before: the sum is a kernel. Of constants it is none. */
+        {NULL, 2, BATCHES, WINDOWS(", float[1,4,1,6,6] m, float[3,6,6] m2", "") " a1 = Add(a, m2) b = Reshape(a1, s) d = Add(b, m)" BACK},
+        {NULL, 1, BATCHES,
+         WINDOWS("", ", float[1,4,1,1,6] m = {0,0,0,0,0,0, 0,0,-1,-100,-100,0, -2,-2,-2,0,0,0, -100,-100,0,0,0,-7}, float[3,1,6] m2 = {1,2,3,4,5,6, 6,5,4,3,2,1, 0,0,0,0,0,0}")
+         " a1 = Add(a, m2) b = Reshape(a1, s) d = Add(b, m)" BACK},
+        /* Twice, where the second mask is the same for all windows; or another number of windows. */
+        {NULL, 3, BATCHES,
+         WINDOWS(", float[1,1,3,6,6] m, float[1,4,1,6,6] m2, float[6] m3", "")
+         " b1 = Reshape(a, s) d1 = Add(b1, m2) e1 = Reshape(d1, t) e2 = Add(e1, m3) b = Reshape(e2, s) d = Add(b, m)" BACK},
+        {NULL, 3, BATCHES,
+         WINDOWS(", float[1,1,3,6,6] m, float[1,4,1,6,6] m2, float[6] m3", "")
+         " b1 = Reshape(a, s) d1 = Add(b1, m) e1 = Reshape(d1, t) e2 = Add(e1, m3) b = Reshape(e2, s) d = Add(b, m2)" BACK},
+        {"SHAPE", 0, "N=1; N=2",
+         WINDOWS(", float[1,4,1,6,6] m, float[1,2,1,6,6] m2, float[6] m3", ", int64[5] s2 = {-1,2,3,6,6}")
+         " b1 = Reshape(a, s) d1 = Add(b1, m) e1 = Reshape(d1, t) e2 = Add(e1, m3) b = Reshape(e2, s2) d = Add(b, m2)" BACK},
+        /* -inf hides all but a key, and in one window all of them: NaN. */
+        {NULL, 1, BATCHES,
+         WINDOWS("", ", float[1,4,1,1,6] m = {0,-inf,-inf,-inf,-inf,-inf, 0,0,0,0,0,0, -inf,-inf,-inf,-inf,-inf,-inf, 0,0,0,0,0,-inf}")
+         " b = Reshape(a, s) d = Add(b, m)" BACK},
+        /* Batches are a number; heads are split before and joined behind. */
+        {NULL, 2, "N=1",
+         "g (float[8,6,24] x, float[24,24] w, float[24,24] w2, float[24,24] w3, float[1,4,1,6,6] m) => (y)"
+         " <int64[4] s = {0,0,3,8}, int64[3] f = {0,0,24}, int64[5] s5 = {2,4,3,6,6}, int64[4] t = {8,3,6,6}>"
+         "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, s) v1 = Reshape(v0, s)"
+         "  q = Transpose<perm = [0,2,1,3]>(q1) k = Transpose<perm = [0,2,3,1]>(k1) v = Transpose<perm = [0,2,1,3]>(v1)"
+         "  a = MatMul(q, k) b = Reshape(a, s5) d = Add(b, m) e = Reshape(d, t)" JOIN},
+        /* Heads are split otherwise, batches differ, two sorts of masks, a factor between, the scores are wanted. */
+        {"SHAPE_UNKNOWN", 0, BATCHES,
+         "g (float[N,12,6,8] q, float[N,12,8,6] k, float[N,12,6,8] v, float[1,4,1,6,6] m) => (y) <int64[5] s = {-1,4,3,6,6}, int64[4] t = {-1,12,6,6}>"
+         "{ a = MatMul(q, k) b = Reshape(a, s) d = Add(b, m)" BACK},
+        {"SHAPE", 0, "N=2", WINDOWS(", float[N,4,1,6,6] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
+        {"SHAPE", 0, BATCHES, WINDOWS(", float[1,4,1,6,6] m, float[N,4,1,1,6] m3", ", int64[4] u = {-1,1,1,6}") " m2 = Reshape(m3, u) a1 = Add(a, m2) b = Reshape(a1, s) d = Add(b, m)" BACK},
+        {"SHAPE", 0, BATCHES, WINDOWS(", float[1,4,1,6,1] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
+        {"OP", 0, BATCHES, WINDOWS("", "") " b = Reshape(a, s) d = Mul(b, c)" BACK},
+        {"IS_OUTPUT", 0, "N=1",
+         "g (float[8,3,6,8] q, float[8,3,8,6] k, float[8,3,6,8] v, float[1,4,1,6,6] m) => (y, d) <int64[5] s = {-1,4,3,6,6}, int64[4] t = {-1,3,6,6}>"
+         "{ a = MatMul(q, k) b = Reshape(a, s) d = Add(b, m)" BACK},
     };
     (void)state;
     CHECK_ALL(cases, false);
@@ -305,7 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale),    cmocka_unit_test(test_mask),     cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_misses),   cmocka_unit_test(test_operator), cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_windows),  cmocka_unit_test(test_misses),   cmocka_unit_test(test_operator), cmocka_unit_test(test_other_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,12 @@ static void test_lp(void **state)
          "g (float[N,S,37] x) => (y) <float far = {1e25}> { z = Mul(x, far) y = LpNormalization(z) }"},
         {"lp_norm_columns_f32", 2, COLUMNS,
          "g (float[N,37,S] x) => (y) <float near = {1e-25}> { z = Mul(x, near) y = LpNormalization<axis = 1>(z) }"},
+        /* Denormals, whose norms have no reciprocal in float. */
+        {"lp_norm_f32", 2, ROWS,
+         "g (float[N,S,37] x) => (y) <float tiny = {1e-42}> { z = Mul(x, tiny) y = LpNormalization(z) }"},
+        {"lp_norm_columns_f32", 2, "N=1 S=2; N=3 S=2",
+         "g (float[N,37,S] x) => (y)"
+         " <float[2] tiny = {1e-42, 1}> { z = Mul(x, tiny) y = LpNormalization<axis = 1, p = 1>(z) }"},
         /* The spellings. */
         {"lp_norm_f32", 1, ROWS,
          "g (float[N,S,37] x) => (y) <int64[1] a = {-1}, float eps = {1e-12}>"

@@ -157,6 +157,9 @@ static void test_matmul(void **state)
         {"gemm", "N=1", "g (float[9] x, float[9,20] w) => (y) { y = MatMul(x, w) }"},
         {"gemm", "N=4 S=3", "g (float[N,S,9] x, float[2,1,9,20] w) => (y) { y = MatMul(x, w) }"},
         {"gemm", "N=4", "g (float[9,N] x, float[7,9] w) => (y) { y = MatMul(w, x) }"},
+        /* Rows so long that they are multiplied in parts. */
+        {"gemm", "N=157; N=3", "g (float[N,2900] x, float[2900,37] w, float[37] w2, float[N,37] r) => (y) { a = MatMul(x, w) b = Add(a, w2) c = Add(b, r) y = Relu(c) }"},
+        {"gemm", "N=2", "g (float[N,3000,12,13] x, float[33,3000,1,1] w, float[33] w2) => (y, z) { a = Relu(x) b = Conv(a, w, w2) y = Clip(b) z = Conv(a, w) }"},
         /* Operands that are views. */
         {"gemm", "N=2 S=5", "g (float[N,S,2,8] q, float[N,S,2,8] k) => (y) <float c = {0.5}> { a = Transpose<perm = [0,2,1,3]>(q) b = Transpose<perm = [0,2,3,1]>(k) d = MatMul(a, b) y = Mul(d, c) }"},
         {"gemm", "N=2 S=5", "g (float[N,7,S] x, float[7,20] w, float[20] w2) => (y) { a = Transpose<perm = [0,2,1]>(x) b = MatMul(a, w) y = Add(b, w2) }"},

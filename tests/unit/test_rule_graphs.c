@@ -3,11 +3,11 @@
  * Random graphs around every rule: a spelling of its pattern, drawn from the alternatives that the matcher sees, with random
  * sizes and operands; then, perhaps, spoilt: another constant, other axes, an operand of another shape or known at run time
  * only, a second reader, an inner value that is an output. Fused against the reference, and fused again with the rules in a
- * random order, which must reach an end. `test_rule_graphs SEED COUNT` repeats what a failure names.
+ * random order, which must reach an end and compute the same. `test_rule_graphs SEED COUNT` repeats what a failure names.
  */
 #include "fuse/builtin.h"
 #include "fuse/rule_parse.h"
-#include "text_model.h"
+#include "shuffled.h"
 
 enum { MAX_RANK = 5, MAX_VALUES = 200, MAX_RULES = 100 };
 
@@ -200,10 +200,14 @@ static int pad_leaf(generator *g, int x, uint32_t input)
     return add_ints(g, pads, 2 * rank);
 }
 
-/* Groups of channels as channels, and back to the image. */
+/* Groups of channels as channels, and back to the image; columns of a matrix as channels, first or last. */
 static int reshape_leaf(generator *g, int x)
 {
     value   v = g->values[x], *base = &g->values[g->base];
+    if (v.rank == 2) {
+        bool last = pick(g, 2) == 0;
+        return add_ints(g, (int64_t[]){v.dims[0], last ? 1 : v.dims[1], 1, last ? v.dims[1] : 1}, 4);
+    }
     int64_t c = v.rank > 1 ? v.dims[1] : 1, groups[3] = {v.rank > 0 ? v.dims[0] : 1, c % 2 == 0 ? 2 : 1, -1};
     return v.rank == 4 ? add_ints(g, groups, 3) : add_ints(g, base->dims, base->rank);
 }
@@ -318,6 +322,8 @@ static void print_attrs(generator *g, const opf_rule_expr *e, int x)
         opf_text_add(&g->nodes, "%spads = [1, 0, 0, 1]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_MaxPool || e->op == &opf_op_AveragePool)
         opf_text_add(&g->nodes, "%skernel_shape = [2, 3]", n++ == 0 ? "<" : ", ");
+    if (e->op == &opf_op_Transpose && spatial == 2 && !spoil(g))
+        opf_text_add(&g->nodes, "%sperm = [0, 3, 1, 2]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_BatchNormalization && pick(g, 2) == 0)
         opf_text_add(&g->nodes, "%sepsilon = 0.1", n++ == 0 ? "<" : ", ");
     if (reduces(e->op) && spoil(g))
@@ -398,28 +404,39 @@ static int generate_expr(generator *g, const opf_rule_expr *e)
 
 /* ---- graphs ---- */
 
-static bool reads_images(const opf_rule_expr *e)
+static bool has_operator(const opf_rule_expr *e, const opf_op *op)
 {
-    if (e->kind == OPF_RULE_OPERATOR && (e->op == &opf_op_Conv || e->op == &opf_op_ConvTranspose || e->op == &opf_op_Pad || e->op == &opf_op_Reshape ||
-                                         e->op == &opf_op_MaxPool || e->op == &opf_op_AveragePool))
+    if (e->kind == OPF_RULE_OPERATOR && e->op == op)
         return true;
     for (uint32_t i = 0; (e->kind == OPF_RULE_OPERATOR || e->kind == OPF_RULE_ALTERNATIVE) && i < e->n_args; i++)
-        if (reads_images(e->args[i]))
+        if (has_operator(e->args[i], op))
             return true;
     return false;
 }
 
+static bool uses(const opf_rule_block *block, const opf_op *op)
+{
+    for (uint32_t s = 0; s < block->n_statements; s++)
+        if (has_operator(block->statements[s].value, op))
+            return true;
+    return false;
+}
+
+static bool reads_images(const opf_rule_block *block)
+{
+    return uses(block, &opf_op_Conv) || uses(block, &opf_op_ConvTranspose) || uses(block, &opf_op_Pad) || uses(block, &opf_op_MaxPool) ||
+           uses(block, &opf_op_AveragePool) || (uses(block, &opf_op_Reshape) && !uses(block, &opf_op_MatMul));
+}
+
 static void begin_graph(generator *g, const opf_rule *rule)
 {
-    bool images = false;
     g->rule     = rule;
     g->block    = &rule->blocks[pick(g, (int)rule->n_blocks)];
     g->of_name  = OPF_NEW(g->arena, int, rule->n_names);
     assert_non_null(g->of_name);
     for (uint32_t i = 0; i < rule->n_names; i++)
         g->of_name[i] = -1;
-    for (uint32_t s = 0; s < g->block->n_statements; s++)
-        images = images || reads_images(g->block->statements[s].value);
+    bool images = reads_images(g->block);
     int64_t dims[4] = {1 + pick(g, 2), 1 + pick(g, 4), 4 + pick(g, 3), 4 + pick(g, 3)};
     g->inputs       = pb_begin(g->arena);
     g->constants    = pb_begin(g->arena);
@@ -436,7 +453,7 @@ static void begin_graph(generator *g, const opf_rule *rule)
 }
 
 /* The text, or NULL: this draw of the pattern cannot be. */
-static const char *generate(generator *g, const opf_rule *rule)
+static const char *generate(generator *g, const opf_rule *rule, uint64_t seed)
 {
     static const char *const after[] = {"Relu", "Sigmoid", "Neg", "Exp"};
     begin_graph(g, rule);
@@ -466,7 +483,7 @@ static const char *generate(generator *g, const opf_rule *rule)
                 opf_text_add(&outputs, ", extra%d", k);
             }
         }
-    opf_text_add(&t, "g (%s) => (%s)\n<float unused = {0}%s%s>\n{%s }", g->inputs.data, outputs.data, g->constants.length == 0 ? "" : ", ",
+    opf_text_add(&t, "# seed %llu, %s\ng (%s) => (%s)\n<float unused = {0}%s%s>\n{%s }", (unsigned long long)seed, rule->name, g->inputs.data, outputs.data, g->constants.length == 0 ? "" : ", ",
                  g->constants.length == 0 ? "" : g->constants.data, g->nodes.data);
     assert_false(t.failed || outputs.failed);
     return t.data;
@@ -478,24 +495,7 @@ static struct {
     const char *name;
     size_t      drawn, fired;
 } tried[MAX_RULES];
-
-/* Rules in a random order reach an end, and what they leave is a graph. */
-static void check_order(const char *text, uint64_t seed)
-{
-    opf_heap  heap;
-    opf_arena arena;
-    opf_error error;
-    opf_heap_init(&heap, NULL, 0);
-    opf_arena_init(&arena, &heap);
-    opf_graph       *graph   = NULL;
-    opf_const_pool   consts  = {.arena = &arena, .next_id = 1};
-    opf_fuse_report  report  = {.arena = &arena};
-    opf_fuse_options options = {.stop_after = -1, .order = seed | 1};
-    if (opf_text_parse(text, opf_find_operator, &arena, opf_dims_create(&arena), &consts, &graph, NULL, NULL, &error) != OPF_OK ||
-        opf_infer_graph(graph, &error) != OPF_OK || opf_fuse(graph, &options, &report, &error) != OPF_OK)
-        fail_msg("seed %llu, rules in another order: %s\n%s", (unsigned long long)seed, error.message, text);
-    opf_arena_fini(&arena);
-}
+static size_t n_ill_conditioned;
 
 static void count_fusions(const opf_model *model, uint32_t rule)
 {
@@ -512,18 +512,6 @@ static void count_fusions(const opf_model *model, uint32_t rule)
     opf_report_destroy(&report);
 }
 
-/* Numbers around which nothing can be compared: what is spoilt may divide by nothing, or take a root of noise. */
-static bool is_wild(const results *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        for (size_t k = 0; k < tensor_count(&r->list[i]); k++) {
-            double x = opf_load_f64(r->list[i].type, r->list[i].data, k);
-            if (!(fabs(x) < 1e4))
-                return true;
-        }
-    return false;
-}
-
 static void check_graph(const opf_rules *rules, uint64_t seed)
 {
     static generator g;
@@ -537,7 +525,7 @@ static void check_graph(const opf_rules *rules, uint64_t seed)
     g.arena = &arena;
     g.group = 1;
     opf_random_init(&g.random, seed);
-    const char *text = generate(&g, &rules->list[rule]);
+    const char *text = generate(&g, &rules->list[rule], seed);
     if (text != NULL) {
         text_model m;
         tensors    inputs;
@@ -546,12 +534,12 @@ static void check_graph(const opf_rules *rules, uint64_t seed)
         (void)snprintf(label, sizeof label, "seed %llu, %s", (unsigned long long)seed, rules->list[rule].name);
         text_model_open(&m, text, NULL, seed);
         make_inputs(m.model, "", seed, &inputs);
+        const random_model of = {text, seed, &inputs};
         run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, text, &want);
         run_model(m.model, OPF_MODE_FUSED, 1, &inputs, NULL, text, &fused);
-        if (!is_wild(&want))
-            compare_results(&fused, &want, 1e-3, 2e-3, label, "", text);
+        n_ill_conditioned += compare_conditioned(&of, &fused, &want, 1e-3, 2e-3, label);
         count_fusions(m.model, rule);
-        check_order(text, seed);
+        check_shuffled(m.model, &of, &want, 1e-3, 2e-3);
         free_results(&want);
         free_results(&fused);
         free_tensors(&inputs);
@@ -560,7 +548,9 @@ static void check_graph(const opf_rules *rules, uint64_t seed)
     opf_arena_fini(&arena);
 }
 
-static uint64_t first_seed = 1, n_seeds = 12000;
+enum { ENOUGH = 250 }; /* draws of a rule: one that fires in 2 of 100 then fires once, almost surely */
+
+static uint64_t first_seed = 1, n_seeds; /* 0: enough */
 
 static void test_rule_graphs(void **state)
 {
@@ -577,9 +567,13 @@ static void test_rule_graphs(void **state)
     assert_in_range(rules.n, 1, MAX_RULES);
     for (uint32_t i = 0; i < rules.n; i++)
         tried[i].name = rules.list[i].name;
+    const uint64_t enough = ENOUGH * (uint64_t)rules.n;
+    if (n_seeds == 0)
+        n_seeds = enough;
     for (uint64_t seed = first_seed; seed < first_seed + n_seeds; seed++)
         check_graph(&rules, seed);
-    for (uint32_t i = 0; n_seeds >= 50 * (uint64_t)rules.n && i < rules.n; i++)
+    assert_true(n_ill_conditioned <= 2 + n_seeds / 50); /* else the bounds are not what decides */
+    for (uint32_t i = 0; n_seeds >= enough && i < rules.n; i++)
         if (tried[i].fired == 0)
             fail_msg("%s never fired on %zu graphs of its own pattern", tried[i].name, tried[i].drawn);
     opf_arena_fini(&arena);

@@ -92,6 +92,12 @@ static const subject subjects[] = {
      " s = MatMul(q, t) f = Constant <value_float = 0.3> () z = Mul(s, f) c = Constant <value_float = -100.0> ()"
      " u = Where(m, z, c) p = Softmax(u) y = MatMul(p, v) }",
      "N=2 S=3 T=5"},
+    {"g (float[N,4,2,3,4] q0, float[N,4,2,3,4] k0, float[N,4,2,3,4] v0, float[1,4,1,3,3] m) => (y) {"
+     " r = Constant <value_ints = [-1, 2, 3, 4]> () q = Reshape(q0, r) k = Reshape(k0, r) v = Reshape(v0, r)"
+     " t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) a = Constant <value_ints = [-1, 4, 2, 3, 3]> ()"
+     " b = Constant <value_ints = [-1, 2, 3, 3]> () z = Reshape(s, a) d = Add(z, m) u = Reshape(d, b)"
+     " p = Softmax(u) y = MatMul(p, v) }",
+     "N=2"},
     {"g (float[N,6,4,4] x, float[6] w1, float[6] w2) => (y) { y = GroupNormalization <num_groups = 3> (x, w1, w2) }",
      "N=2"},
     {"g (bool c, float[N] x, float[N] z) => (y, k) {"
@@ -168,8 +174,95 @@ static void there_and_back(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
         for (size_t k = 0; k < sizeof opsets / sizeof opsets[0]; k++)
-            for (int target = OPF_TARGET_ONNX; target <= OPF_TARGET_ORT; target++)
+            for (int target = OPF_TARGET_ONNX; target <= OPF_TARGET_ORT_ALL; target++)
                 check_subject(&subjects[i], &(opf_save_options){.opset = opsets[k], .target = (opf_target)target});
+}
+
+/* ---- com.microsoft ---- */
+
+typedef struct exchange {
+    const char *text, *sizes, *op; /* op: what the file then has; with a minus before it, has not */
+    bool is_for_cpu;               /* target ort, else ort-all */
+} exchange;
+
+static const exchange exchanges[] = {
+    {"g (float[N,S,8] x, float[N,S,8] z, float[8] w0, float[8] w1, float[8] w2) => (y, t) { s = Add(x, w0) t = Add(s, "
+     "z)"
+     " y = LayerNormalization(t, w1, w2) }",
+     "N=2 S=3", "SkipLayerNormalization"},
+    {"g (float[N,S,8] x, float[N,S,8] z, float[8] w1) => (y) { t = Add(x, z) y = RMSNormalization(t, w1) }", "N=2 S=3",
+     "SkipSimplifiedLayerNormalization"},
+    {"g (float[N,S,8] x, float[N,S,8] z, float[8] w1) => (y) { t = Add(x, z) y = RMSNormalization(t, w1) }", "N=2 S=3",
+     "-SkipSimplifiedLayerNormalization", true},
+    /* The sum is larger than what is added. */
+    {"g (float[N,S,8] x, float[S,8] z, float[8] w1) => (y) { t = Add(x, z) y = RMSNormalization(t, w1) }", "N=2 S=3",
+     "-SkipSimplifiedLayerNormalization"},
+    {"g (float[N,8] x, float[8] w1) => (y) { t = Add(x, w1) y = Gelu(t) }", "N=3", "BiasGelu"},
+    {"g (float[N,8] x, float[8] w1) => (y, t) { t = Add(x, w1) y = Gelu(t) }", "N=3", "-BiasGelu"},
+    {"g (float[N,8] x, float[8] w1) => (y) { t = Add(w1, x) y = Gelu <approximate = \"tanh\"> (t) }", "N=3",
+     "FastGelu"},
+    {"g (double[N,8] x) => (y) { y = Gelu(x) }", "N=3", "-FastGelu"},
+    {"g (float[N,8] x) => (y) { y = Swish <alpha = 1.7> (x) }", "N=3", "QuickGelu"},
+    {"g (float[N,4,5] x, float[N,6,5] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) p = MatMul(x, t)"
+     " f = Constant <value_float = 0.25> () y = Mul(p, f) }",
+     "N=3", "FusedMatMul"},
+    {"g (float[N,4,9] x, float[4,4,3] w) => (y) { c = Conv <pads = [1, 1]> (x, w) s = Add(c, x) y = LeakyRelu <alpha = "
+     "0.3> (s) }",
+     "N=3", "FusedConv"},
+    {"g (float[N,16,9,9] x, float[16,16,3,3] w) => (y) { c = Conv <pads = [1, 1, 1, 1]> (x, w) s = Add(c, x) y = "
+     "Relu(s) }",
+     "N=3", "-FusedConv", true},
+    {"g (float[N,S,8] q, float[N,S,4] k, float[N,S,4] v) => (y) {"
+     " y = Attention <is_causal = 1, q_num_heads = 4, kv_num_heads = 2> (q, k, v) }",
+     "N=2 S=5", "GroupQueryAttention"},
+    {"g (float[N,S,8] q, float[N,T,8] k, float[N,T,8] v) => (y) {"
+     " y = Attention <q_num_heads = 4, kv_num_heads = 4, scale = 0.4> (q, k, v) }",
+     "N=2 S=5 T=3", "MultiHeadAttention"},
+    {"g (float[N,S,8] x, float[8,24] w1, float[24] w2) => (y) { a = MatMul(x, w1) b = Add(a, w2)"
+     " q, k, v = Split <axis = -1, num_outputs = 3> (b) y = Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v) }",
+     "N=2 S=5", "-Split"},
+};
+
+static bool has_op(const opf_saved *saved, const char *op)
+{
+    for (size_t i = 0; i < saved->n_ops; i++)
+        if (strcmp(saved->ops[i].op, op) == 0)
+            return true;
+    return false;
+}
+
+static void operators_of_microsoft(void **state)
+{
+    const char *path = path_of("ort.onnx");
+    (void)state;
+    for (size_t i = 0; i < sizeof exchanges / sizeof exchanges[0]; i++) {
+        const exchange *e = &exchanges[i];
+        const bool wants = e->op[0] != '-';
+        const opf_save_options options = {.target = e->is_for_cpu ? OPF_TARGET_ORT : OPF_TARGET_ORT_ALL};
+        text_model before;
+        opf_model *after = NULL;
+        opf_report *report = NULL;
+        opf_error error;
+        tensors inputs;
+        results want, have;
+        text_model_open(&before, e->text, NULL, 7);
+        if (opf_model_save_onnx(before.model, path, &options, &report, &error) != OPF_OK ||
+            opf_model_open(path, NULL, &after, &error) != OPF_OK)
+            fail_msg("%s\n%s", error.message, e->text);
+        if (has_op(opf_report_saved(report), e->op + !wants) != wants)
+            fail_msg("%s\n%s", e->op, e->text);
+        make_inputs(before.model, e->sizes, 5, &inputs);
+        run_model(before.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, e->text, &want);
+        run_model(after, OPF_MODE_REFERENCE, 1, &inputs, NULL, e->text, &have);
+        compare_results(&have, &want, 1e-4, 1e-5, e->op, e->sizes, e->text);
+        free_results(&have);
+        free_results(&want);
+        free_tensors(&inputs);
+        opf_report_destroy(&report);
+        opf_model_destroy(&after);
+        text_model_close(&before);
+        assert_int_equal(unlink(path), 0);
+    }
 }
 
 /* ---- the opset ---- */
@@ -415,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_and_back),
+        cmocka_unit_test(operators_of_microsoft),
         cmocka_unit_test(an_opset_that_cannot_say_it),
         cmocka_unit_test(the_opset_goes_up_when_it_must),
         cmocka_unit_test(documentation_stays),

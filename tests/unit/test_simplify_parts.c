@@ -258,6 +258,28 @@ static void test_ones(void **state)
          "y = Squeeze(x, \"value#2\")\n");
 }
 
+/* Rows of a table by a slice of numbers in order: a slice of the table, whatever the bound. */
+static void test_tables(void **state)
+{
+    (void)state;
+    const char *constants = "float[4,2] t = {1,2,3,4,5,6,7,8}, int64[1,4] n = {0,1,2,3}, int64[1,3] odd = {0,2,3}, "
+                            "int64[1,5] more = {0,1,2,3,4}, int64[3] from = {1,2,3}, "
+                            "int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] m1 = {-1}";
+    body("(int64[1] s) => (y)", constants, "a = Slice(n, i0, s, i1) [y] y = Gather(t, a)",
+         "y = Slice(\"value#2\", i0, s, i1)\n");
+    body("(int64[1] s) => (y)", constants, "a = Slice(n, i0, s, m1, i1) [y] y = Gather(t, a)",
+         "y = Slice(\"value#2\", i0, s, i1, i1)\n");
+    body("(int64[1] s) => (y)", constants, "a = Slice(from, s, i1, i0, m1) [y] y = Gather<axis = -2>(t, a)",
+         "y = Slice(\"value#2\", s, i1, i0, m1)\n");
+    /* Numbers out of order, no rows of the table, no axes. */
+    body("(int64[1] s) => (y)", constants, "[a] a = Slice(odd, i0, s, i1) [y] y = Gather(t, a)",
+         "a = Slice(odd, i0, s, i1)\ny = Gather(t, a)\n");
+    body("(int64[1] s) => (y)", constants, "[a] a = Slice(more, i0, s, i1) [y] y = Gather(t, a)",
+         "a = Slice(more, i0, s, i1)\ny = Gather(t, a)\n");
+    body("(int64[1] s) => (y)", constants, "[a] a = Slice(from, s, i1) [y] y = Gather(t, a)",
+         "a = Slice(from, s, i1)\ny = Gather(t, a)\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_selection),
         cmocka_unit_test(test_twins),
         cmocka_unit_test(test_ones),
+        cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

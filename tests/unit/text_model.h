@@ -202,12 +202,14 @@ static opf_text pb_random(const opf_value *value, opf_arena *arena, opf_random *
 /* A body (random NULL) has its own inputs only: captures go by their names. */
 static opf_text pb_graph(const opf_graph *graph, uint32_t n_captures, opf_arena *arena, opf_random *random)
 {
-    opf_text t = pb_begin(arena), inner;
-    for (opf_node_id id = 1; id < graph->n_nodes; id++)
-        if (opf_node_is_alive(opf_graph_node(graph, id))) {
-            inner = pb_node(graph, opf_graph_node(graph, id), arena);
-            pb_message(&t, 1, &inner);
-        }
+    opf_text     t = pb_begin(arena), inner;
+    opf_node_id *order;
+    uint32_t     n;
+    assert_int_equal(opf_graph_sort(graph, arena, &order, &n, NULL), OPF_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        inner = pb_node(graph, opf_graph_node(graph, order[i]), arena);
+        pb_message(&t, 1, &inner);
+    }
     pb_string(&t, 2, "g");
     for (opf_value_id id = 1; id < graph->n_values; id++)
         if (opf_graph_value(graph, id)->constant != NULL) {
@@ -233,8 +235,10 @@ static opf_text pb_graph(const opf_graph *graph, uint32_t n_captures, opf_arena 
     return t;
 }
 
-/* The text as an ONNX model of the newest opset, in arena. */
-static opf_text onnx_of_text(const char *source, opf_arena *arena, int64_t ir, uint64_t seed)
+typedef void (*change_graph)(opf_graph *graph, void *user);
+
+/* The text as an ONNX model of the newest opset, in arena; change (NULL: nothing) may add to the graph that the text is. */
+static opf_text onnx_of_changed_text(const char *source, opf_arena *arena, int64_t ir, uint64_t seed, change_graph change, void *user)
 {
     opf_dims      *dims   = opf_dims_create(arena);
     opf_const_pool consts = {.arena = arena, .next_id = 1};
@@ -244,6 +248,8 @@ static opf_text onnx_of_text(const char *source, opf_arena *arena, int64_t ir, u
     opf_random_init(&random, seed);
     if (opf_text_parse(source, opf_find_operator, arena, dims, &consts, &graph, NULL, NULL, &error) != OPF_OK)
         fail_msg("%s\n%s", error.message, source);
+    if (change != NULL)
+        change(graph, user);
     opf_text t = pb_begin(arena), inner = pb_graph(graph, 0, arena, &random), opset = pb_begin(arena);
     pb_int(&t, 1, ir);
     pb_message(&t, 7, &inner);
@@ -252,6 +258,11 @@ static opf_text onnx_of_text(const char *source, opf_arena *arena, int64_t ir, u
     pb_message(&t, 8, &opset);
     assert_false(t.failed || inner.failed || opset.failed);
     return t;
+}
+
+static MAYBE_UNUSED opf_text onnx_of_text(const char *source, opf_arena *arena, int64_t ir, uint64_t seed)
+{
+    return onnx_of_changed_text(source, arena, ir, seed, NULL, NULL);
 }
 
 /* ---- models ---- */
@@ -263,17 +274,22 @@ typedef struct text_model {
     opf_model *model;
 } text_model;
 
-static void text_model_open(text_model *m, const char *source, const opf_model_options *options, uint64_t seed)
+static MAYBE_UNUSED void text_model_open_changed(text_model *m, const char *source, const opf_model_options *options, uint64_t seed, change_graph change, void *user)
 {
     opf_error error;
     opf_heap_init(&m->heap, NULL, 0);
     opf_arena_init(&m->arena, &m->heap);
-    m->bytes = onnx_of_text(source, &m->arena, 10, seed);
+    m->bytes = onnx_of_changed_text(source, &m->arena, 10, seed, change, user);
     if (opf_model_from_memory(m->bytes.data, m->bytes.length, NULL, options, &m->model, &error) != OPF_OK)
         fail_msg("%s\n%s", error.message, source);
 }
 
-static void text_model_close(text_model *m)
+static MAYBE_UNUSED void text_model_open(text_model *m, const char *source, const opf_model_options *options, uint64_t seed)
+{
+    text_model_open_changed(m, source, options, seed, NULL, NULL);
+}
+
+static MAYBE_UNUSED void text_model_close(text_model *m)
 {
     opf_model_destroy(&m->model);
     opf_arena_fini(&m->arena);
@@ -295,6 +311,13 @@ static size_t tensor_count(const opf_tensor *t)
         count *= (size_t)t->dims[i];
     return count;
 }
+
+/* Fails with the whole text: cmocka cuts messages. */
+#define fail_text(text, ...)                                                                                           \
+    do {                                                                                                               \
+        (void)fprintf(stderr, "%s\n", text);                                                                           \
+        fail_msg(__VA_ARGS__);                                                                                         \
+    } while (0)
 
 /* The number of symbol in "N=2 H=7"; 1 when it is not there. */
 static int64_t size_of_symbol(const char *sizes, const char *symbol)
@@ -360,17 +383,14 @@ static MAYBE_UNUSED void check_kernel(opf_session *session, const char *kernel, 
     fail_msg("no step of kernel %s\n%s", kernel, text);
 }
 
-/* One run in a session of its own. kernel: one that the plan must have; NULL: whatever. */
-static MAYBE_UNUSED void run_model(const opf_model *model, opf_mode mode, int32_t threads, const tensors *inputs, const char *kernel, const char *text, results *r)
+/* One run of the session, which ends with it. kernel: one that the plan must have; NULL: whatever. */
+static MAYBE_UNUSED void run_session(opf_session *session, const tensors *inputs, size_t n_outputs, const char *kernel, const char *text, results *r)
 {
-    opf_session_options options = {.mode = mode, .threads = threads};
-    opf_session        *session;
-    opf_error           error;
-    r->n = opf_model_output_count(model);
+    opf_error error;
+    r->n = n_outputs;
     memset(r->list, 0, sizeof r->list);
-    if (opf_session_create(model, &options, &session, &error) != OPF_OK ||
-        opf_session_run(session, inputs->list, inputs->n, r->list, r->n, &error) != OPF_OK)
-        fail_msg("mode %d: %s\n%s", (int)mode, error.message, text);
+    if (opf_session_run(session, inputs->list, inputs->n, r->list, r->n, &error) != OPF_OK)
+        fail_text(text, "%s", error.message);
     opf_profile profile;
     assert_int_equal(opf_session_profile(session, &profile, &error), OPF_OK);
     r->n_steps = profile.n_steps;
@@ -385,6 +405,17 @@ static MAYBE_UNUSED void run_model(const opf_model *model, opf_mode mode, int32_
     opf_session_destroy(&session);
 }
 
+/* One run in a session of its own. */
+static MAYBE_UNUSED void run_model(const opf_model *model, opf_mode mode, int32_t threads, const tensors *inputs, const char *kernel, const char *text, results *r)
+{
+    opf_session_options options = {.mode = mode, .threads = threads};
+    opf_session        *session;
+    opf_error           error;
+    if (opf_session_create(model, &options, &session, &error) != OPF_OK)
+        fail_text(text, "mode %d: %s", (int)mode, error.message);
+    run_session(session, inputs, opf_model_output_count(model), kernel, text, r);
+}
+
 static MAYBE_UNUSED void compare_results(const results *have, const results *want, double rtol, double atol, const char *label, const char *sizes, const char *text)
 {
     for (size_t i = 0; i < want->n; i++) {
@@ -394,7 +425,7 @@ static MAYBE_UNUSED void compare_results(const results *have, const results *wan
         if (opf_tensor_compare(&have->list[i], &want->list[i], rtol, atol, &worst, NULL, &wrong, &error) != OPF_OK)
             fail_msg("%s, %s, output %zu: %s\n%s", label, sizes, i, error.message, text);
         if (wrong != 0)
-            fail_msg("%s, %s, output %zu: %zu of %zu elements are wrong, by %g at worst\n%s", label, sizes, i, wrong, tensor_count(&want->list[i]), worst, text);
+            fail_text(text, "%s, %s, output %zu: %zu of %zu elements are wrong, by %g at worst", label, sizes, i, wrong, tensor_count(&want->list[i]), worst);
     }
 }
 
@@ -402,7 +433,7 @@ static MAYBE_UNUSED void same_bits(const results *a, const results *b, int32_t t
 {
     for (size_t i = 0; i < a->n; i++)
         if (a->list[i].bytes != b->list[i].bytes || memcmp(a->data[i], b->data[i], a->list[i].bytes) != 0)
-            fail_msg("%d threads, %s, output %zu: bits differ from those of one thread\n%s", threads, sizes, i, text);
+            fail_text(text, "%d threads, %s, output %zu: bits differ from those of one thread", threads, sizes, i);
 }
 
 #endif

@@ -129,9 +129,9 @@ static const candidate candidates[] = {
 #undef OPF_MICROSOFT
 };
 
-opf_status opf_save_to_microsoft(opf_graph *graph, opf_error *error)
+opf_status opf_save_to_microsoft(opf_graph *graph, bool all, opf_error *error)
 {
-    opf_microsoft m = {.graph = graph};
+    opf_microsoft m = {.graph = graph, .all = all};
     for (uint32_t c = 0; c < OPF_COUNT(candidates); c++)
         for (opf_node_id id = 1; id < graph->n_nodes && !m.failed; id++)
             if (is_plain(opf_graph_node(graph, id), candidates[c].op) && opf_node_is_alive(opf_graph_node(graph, id)))
@@ -139,6 +139,6 @@ opf_status opf_save_to_microsoft(opf_graph *graph, opf_error *error)
     OPF_OOM_IF(error, m.failed);
     for (opf_node_id id = 1; id < graph->n_nodes; id++)
         for (uint32_t b = 0; b < graph->nodes[id].n_bodies; b++)
-            OPF_TRY(opf_save_to_microsoft(graph->nodes[id].bodies[b], error));
+            OPF_TRY(opf_save_to_microsoft(graph->nodes[id].bodies[b], all, error));
     return OPF_OK;
 }

@@ -9,13 +9,15 @@
 
 #include "ops/op.h"
 
-/* Exchanges what it can, in bodies too. OPF_OUT_OF_MEMORY or OPF_OK. */
-opf_status opf_save_to_microsoft(opf_graph *graph, opf_error *error);
+/* Exchanges what it can, in bodies too. all: also for operators that the CPU provider is slower with than with the
+   nodes that they stand for. OPF_OUT_OF_MEMORY or OPF_OK. */
+opf_status opf_save_to_microsoft(opf_graph *graph, bool all, opf_error *error);
 
 /* ---- for the exchanges ---- */
 
 typedef struct opf_microsoft {
     opf_graph *graph;
+    bool all;
     opf_value_id mask, bias; /* the mask that was last made a bias of scores: layers share it */
     opf_dim rows;            /* of the bias */
     bool failed;             /* memory is out */

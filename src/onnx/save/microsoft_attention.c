@@ -50,6 +50,36 @@ static opf_value_id number(opf_microsoft *m, float x)
     return value;
 }
 
+/* The shape of an input of the graph: the node that is there, or a new one. */
+static opf_value_id shape_of(opf_microsoft *m, const opf_node *at, opf_value_id input)
+{
+    const opf_value *v = opf_graph_value(m->graph, input);
+    for (uint32_t u = 0; u < v->n_uses; u++) {
+        const opf_node *node = opf_graph_node(m->graph, v->uses[u].node);
+        if (v->uses[u].node != 0 && node->op == &opf_op_Shape && node->n_attrs == 0)
+            return node->outputs[0];
+    }
+    return apply(m, at, &opf_op_Shape, input, 0);
+}
+
+/* The mask with axes of one element before those that it has, four in all. */
+static opf_value_id with_four_axes(opf_microsoft *m, const opf_node *at, opf_value_id mask, int32_t rank)
+{
+    const opf_const *c = opf_graph_value(m->graph, mask)->constant;
+    const int64_t axes[] = {0, 1};
+    int64_t dims[4] = {1, 1, 1, 1};
+    if (rank == 4)
+        return mask;
+    if (c == NULL)
+        return apply(m, at, &opf_op_Unsqueeze, mask, opf_microsoft_ints(m, at->name, axes, (uint32_t)(4 - rank)));
+    for (int32_t i = 0; i < rank; i++)
+        dims[4 - rank + i] = c->dims[i];
+    c = opf_const_reshape(m->graph->consts, c, 4, dims);
+    const opf_value_id value = c != NULL ? opf_graph_add_constant(m->graph, at->name, c) : 0;
+    m->failed = m->failed || value == 0;
+    return value;
+}
+
 /* [1, 1, dim, 1] as a value. */
 static opf_value_id shape_of_rows(opf_microsoft *m, const opf_node *at, opf_value_id rows)
 {
@@ -72,11 +102,27 @@ static opf_value_id find_shape(opf_microsoft *m, const opf_node *at, opf_dim dim
         const opf_info *info = opf_microsoft_info(m, input);
         for (int64_t axis = 0; axis < info->rank; axis++)
             if (opf_dim_equal(info->dims[axis], dim))
-                return shape_of_rows(m, at,
-                                     apply(m, at, &opf_op_Gather, apply(m, at, &opf_op_Shape, input, 0),
-                                           opf_microsoft_ints(m, at->name, &axis, 1)));
+                return shape_of_rows(
+                    m, at,
+                    apply(m, at, &opf_op_Gather, shape_of(m, at, input), opf_microsoft_ints(m, at->name, &axis, 1)));
     }
     return 0;
+}
+
+/* The mask, of one row, with as many as the shape says; one that is constant stays so. */
+static opf_value_id repeat_rows(opf_microsoft *m, const opf_node *at, opf_value_id mask, opf_dim rows,
+                                opf_value_id shape)
+{
+    const opf_const *c = opf_graph_value(m->graph, mask)->constant;
+    if (c == NULL || !opf_dim_is_number(rows) || rows.n < 1 || rows.n > UINT16_MAX)
+        return apply(m, at, &opf_op_Expand, mask, shape);
+    const opf_const **parts = OPF_NEW(m->graph->arena, const opf_const *, rows.n);
+    for (int64_t i = 0; parts != NULL && i < rows.n; i++)
+        parts[i] = c;
+    c = parts != NULL ? opf_const_concat(m->graph->consts, parts, (uint32_t)rows.n, 2) : NULL;
+    const opf_value_id value = c != NULL ? opf_graph_add_constant(m->graph, at->name, c) : 0;
+    m->failed = m->failed || value == 0;
+    return value;
 }
 
 static bool is_plain(const opf_node *node)
@@ -95,6 +141,8 @@ static bool find_bias(opf_microsoft *m, const opf_node *at, opf_value_id *bias)
     *bias = mask;
     if (mask == 0)
         return true;
+    if (opf_node_attr(at, "mask_windows") != NULL)
+        return false;
     if (mask == m->mask && opf_dim_equal(rows, m->rows)) {
         *bias = m->bias;
         return true;
@@ -113,13 +161,9 @@ static bool find_bias(opf_microsoft *m, const opf_node *at, opf_value_id *bias)
         const opf_value_id inputs[] = {mask, number(m, 0), number(m, fill)};
         *bias = opf_microsoft_apply(m, at->name, &opf_op_Where, inputs, 3, NULL, 0);
     }
-    if (info.rank < 4) {
-        const int64_t axes[] = {0, 1};
-        *bias =
-            apply(m, at, &opf_op_Unsqueeze, *bias, opf_microsoft_ints(m, at->name, axes, (uint32_t)(4 - info.rank)));
-    }
+    *bias = with_four_axes(m, at, *bias, info.rank);
     if (is_one)
-        *bias = apply(m, at, &opf_op_Expand, *bias, shape);
+        *bias = repeat_rows(m, at, *bias, rows, shape);
     m->mask = mask;
     m->bias = *bias;
     m->rows = rows;
@@ -132,7 +176,7 @@ typedef struct packed {
     opf_node_id nodes[4]; /* product, bias, split, attention */
     uint32_t n;
     opf_value_id x, weights, bias; /* bias 0: none */
-    const opf_const *sizes;
+    int64_t sizes[3];
 } packed;
 
 /* Split(x W + b) into Q, K and V that nobody else reads. */
@@ -142,12 +186,16 @@ static bool find_packed(const opf_microsoft *m, opf_node_id id, packed *p)
     const opf_node_id split = opf_graph_value(m->graph, node->inputs[Q])->producer;
     const opf_node *parts = opf_graph_node(m->graph, split);
     *p = (packed){.n = 0};
-    if (split == 0 || parts->op != &opf_op_Split || parts->n_outputs != 3 || opf_microsoft_in(m, split, 1) == 0 ||
+    if (split == 0 || parts->op != &opf_op_Split || parts->n_outputs != 3 ||
         (opf_node_int(parts, "axis", 0) != -1 && opf_node_int(parts, "axis", 0) != 2))
         return false;
-    for (uint32_t i = Q; i <= V; i++)
-        if (parts->outputs[i] != node->inputs[i] || !opf_microsoft_is_single(m, node->inputs[i]))
+    for (uint32_t i = Q; i <= V; i++) {
+        const opf_dim size = opf_microsoft_info(m, node->inputs[i])->dims[2];
+        if (parts->outputs[i] != node->inputs[i] || !opf_microsoft_is_single(m, node->inputs[i]) ||
+            !opf_dim_is_number(size))
             return false;
+        p->sizes[i] = size.n;
+    }
     const opf_value_id y = parts->inputs[0];
     const opf_node_id add = opf_microsoft_maker(m, y, &opf_op_Add);
     opf_value_id xw = y;
@@ -159,11 +207,10 @@ static bool find_packed(const opf_microsoft *m, opf_node_id id, packed *p)
     const opf_node_id product = opf_microsoft_maker(m, xw, &opf_op_MatMul);
     if (!opf_microsoft_is_single(m, y) || product == 0 || !opf_microsoft_is_single(m, xw))
         return false;
-    p->sizes = opf_graph_value(m->graph, parts->inputs[1])->constant;
     p->x = opf_microsoft_in(m, product, 0);
     p->weights = opf_microsoft_in(m, product, 1);
     const opf_const *w = opf_graph_value(m->graph, p->weights)->constant;
-    if (p->sizes == NULL || p->sizes->count != 3 || w == NULL || w->rank != 2 || opf_microsoft_info(m, p->x)->rank != 3)
+    if (w == NULL || w->rank != 2 || opf_microsoft_info(m, p->x)->rank != 3)
         return false;
     p->nodes[p->n++] = product;
     if (p->bias != 0)
@@ -183,10 +230,8 @@ static opf_attr scale_of(const opf_node *node)
 
 static void put_packed(opf_microsoft *m, const opf_node *node, const packed *p, opf_value_id bias)
 {
-    int64_t *sizes = OPF_NEW(m->graph->arena, int64_t, 3);
+    const int64_t *sizes = opf_arena_copy(m->graph->arena, p->sizes, sizeof p->sizes);
     m->failed = m->failed || sizes == NULL;
-    for (size_t i = 0; !m->failed && i < 3; i++)
-        sizes[i] = opf_const_i64_at(p->sizes, i);
     const opf_value_id inputs[] = {p->x, p->weights, p->bias, 0, 0, bias};
     const opf_attr attrs[] = {int_attr("num_heads", opf_node_int(node, "q_num_heads", 0)),
                               scale_of(node),

@@ -50,7 +50,11 @@ void opf_microsoft_convolution(opf_microsoft *m, opf_node_id id)
     const opf_node *conv = opf_graph_node(m->graph, id);
     const opf_value_id y = conv->outputs[0];
     const opf_node_id add = opf_microsoft_reader(m, y, &opf_op_Add);
-    if (add == 0 || !opf_microsoft_is_float(m, y) || is_blocked(m, conv))
+    if (add == 0 || !opf_microsoft_is_float(m, y) || (!m->all && is_blocked(m, conv)))
+        return;
+    /* Of two that meet, the first operand goes on. */
+    const opf_value_id other = opf_microsoft_in(m, add, 0);
+    if (other != y && opf_microsoft_is_single(m, other) && opf_microsoft_maker(m, other, &opf_op_Conv) != 0)
         return;
     const opf_value_id z = opf_microsoft_in(m, add, opf_microsoft_in(m, add, 0) == y ? 1 : 0);
     const opf_value_id sum = opf_graph_node(m->graph, add)->outputs[0];

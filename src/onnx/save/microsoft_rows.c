@@ -86,13 +86,13 @@ static bool is_of_rows(const opf_microsoft *m, opf_node_id id)
            (opf_microsoft_in(m, id, 2) == 0 || opf_microsoft_is_vector(m, opf_microsoft_in(m, id, 2), x));
 }
 
-/* The sum is a result of its own when others read it. */
+/* The sum is a result of its own when others read it. On the CPU it is slower than Add and the norm. */
 static void skip_normalization(opf_microsoft *m, opf_node_id id, const char *op_type, bool has_shift)
 {
     enum { SUM = 3 };
     const opf_node *node = opf_graph_node(m->graph, id);
     sum s;
-    if (!is_of_rows(m, id) || !find_sum(m, node->inputs[0], &s))
+    if (!m->all || !is_of_rows(m, id) || !find_sum(m, node->inputs[0], &s))
         return;
     s.nodes[s.n++] = id;
     const opf_value_id scale = opf_microsoft_in(m, id, 1);

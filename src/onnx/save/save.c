@@ -172,7 +172,9 @@ static opf_status make_nodes(saver *s, opf_graph **graph)
     OPF_OOM_IF(s->error, !complete(*graph));
     OPF_OOM_IF(s->error, opf_infer_graph(*graph, NULL) == OPF_OUT_OF_MEMORY);
     skip_reshapes(*graph);
-    return s->request->with_microsoft ? opf_save_to_microsoft(*graph, s->error) : OPF_OK;
+    if (s->request->target == OPF_TARGET_ONNX)
+        return OPF_OK;
+    return opf_save_to_microsoft(*graph, s->request->target == OPF_TARGET_ORT_ALL, s->error);
 }
 
 /* ---- the opset ---- */
@@ -225,7 +227,8 @@ static int64_t ir_version_of(int64_t opset)
     static const uint8_t versions[] = {[9] = 4, [10] = 5,  [11] = 6, [12] = 7,  7,  7,  [15] = 8,  8,  8, 8, [19] = 9,
                                        9,       [21] = 10, 10,       [23] = 11, 12, 12, [26] = 13, 13, 14};
     const size_t n = sizeof versions;
-    return opset < (int64_t)n ? versions[opset] : versions[n - 1];
+    const int64_t known = opset < (int64_t)n ? versions[opset] : versions[n - 1];
+    return known > OLDEST_IR ? known : OLDEST_IR;
 }
 
 /* ---- the whole ---- */

@@ -14,10 +14,10 @@ typedef struct opf_save_request {
     const opf_graph *graph;
     const opf_loaded *loaded; /* what the graph was made of */
     const char *path;
-    bool with_microsoft; /* operators of com.microsoft are allowed */
-    int64_t opset;       /* 0: the lowest */
-    bool is_resized;     /* the caller gave sizes, which declarations of inputs and outputs then have */
-    size_t largest;      /* a file of more bytes has its weights outside; 0: what protobuf can bear */
+    opf_target target;
+    int64_t opset;   /* 0: the lowest */
+    bool is_resized; /* the caller gave sizes, which declarations of inputs and outputs then have */
+    size_t largest;  /* a file of more bytes has its weights outside; 0: what protobuf can bear */
     opf_heap *heap;
 } opf_save_request;
 

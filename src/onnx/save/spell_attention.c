@@ -123,10 +123,25 @@ static opf_value_id mask_of(opf_contrib *c, opf_value_id scores)
     return OPF_APPLY(c, Squeeze, mask, opf_contrib_ints(c, OPF_INTS(1)));
 }
 
+/* One mask for so many batches: they get an axis of their own while it is added. */
+static opf_value_id add_by_windows(opf_contrib *c, const attention *a, opf_value_id x, int64_t windows)
+{
+    const bool has_heads = opf_contrib_rank(c, x, "the scores") == 4;
+    const int64_t rows = opf_contrib_dim(c, x, -2, "the scores"), keys = opf_contrib_dim(c, x, -1, "the scores");
+    const opf_value_id apart = opf_contrib_ints(c, OPF_INTS(-1, windows, a->q_heads, rows, keys));
+    const opf_value_id masked = OPF_APPLY(c, Add, OPF_APPLY(c, Reshape, x, apart), opf_contrib_in(c, MASK));
+    const opf_value_id together = has_heads ? opf_contrib_ints(c, OPF_INTS(-1, a->q_heads, rows, keys))
+                                            : opf_contrib_ints(c, OPF_INTS(-1, rows, keys));
+    return OPF_APPLY(c, Reshape, masked, together);
+}
+
 static opf_value_id hide(opf_contrib *c, const attention *a, opf_value_id x)
 {
+    const int64_t windows = opf_contrib_int(c, "mask_windows", 0);
     if (opf_contrib_in(c, MASK) == 0)
         return x;
+    if (windows != 0)
+        return add_by_windows(c, a, x, windows);
     const opf_value_id mask = mask_of(c, x);
     if (opf_contrib_type(c, mask, "the mask") != OPF_BOOL)
         return OPF_APPLY(c, Add, x, mask);

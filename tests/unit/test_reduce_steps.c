@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions with elementwise nodes behind them are one kernel: as the reference, and the same bits on any threads. */
+#include "text_model.h"
+
+typedef struct test_case {
+    const char *kernel; /* that the fused plan has */
+    size_t steps;       /* of the fused plan */
+    const char *sizes, *text;
+} test_case;
+
+#define AXES                                                                                                           \
+    "<int64[1] last = {-1}, int64[1] mid = {1}, int64[2] image = {2,3}, int64[2] ends = {0,2}, float half = {0.5}>"
+
+static const test_case cases[] = {
+    /* Rows, with and without their axis. */
+    {"reduce_sum", 1, "N=3 S=5",
+     "g (float[N,S,16] x, float[N,S,1] z) => (y) " AXES " { s = ReduceSum(x, last) t = Tanh(s) y = Mul(t, z) }"},
+    {"reduce_sum", 1, "N=2 S=70",
+     "g (float[N,S,3] x, float[S] z) => (y) " AXES
+     " { s = ReduceMean<keepdims = 0>(x, last) t = Add(s, z) y = Relu(t) }"},
+    {"reduce_sum", 1, "N=3 S=5",
+     "g (float[N,S,16] x, float[N,1,1] z) => (y) " AXES " { s = ReduceMean(x, last) t = Sub(z, s) y = Exp(t) }"},
+    {"reduce_max", 1, "N=3 S=5",
+     "g (float[N,S,9] x, float[S,1] z) => (y) " AXES " { s = ReduceMax(x, last) y = Div(s, z) }"},
+    /* One result of all, without axes. */
+    {"reduce_sum", 1, "N=3 S=5",
+     "g (float[N,S] x, float z) => (y) { s = ReduceSum<keepdims = 0>(x) t = Mul(s, z) y = Abs(t) }"},
+    /* Columns and images. */
+    {"pixel_sum", 1, "N=2 S=6",
+     "g (float[N,S,7] x, float[7] z) => (y) " AXES " { s = ReduceMean(x, mid) t = Mul(s, z) y = Sigmoid(t) }"},
+    {"pixel_sum", 1, "N=2 S=6",
+     "g (float[N,S,7] x, float[N,1] z) => (y) " AXES
+     " { s = ReduceSum<keepdims = 0>(x, mid) t = Mul(s, z) y = Sigmoid(t) }"},
+    {"reduce_sum", 1, "N=2 H=6",
+     "g (float[N,8,H,H] x, float[8,1,1] z) => (y) " AXES " { s = ReduceMean(x, image) t = Mul(s, z) y = Sigmoid(t) }"},
+    /* A step that another node reads too is stored. */
+    {"reduce_sum", 1, "N=3 S=5",
+     "g (float[N,S,16] x, float[N,S,1] z) => (y, t) " AXES
+     " { s = ReduceSum(x, last) t = Mul(s, half) y = Add(t, z) }"},
+    /* Axes that are no run, and none of anything. */
+    {"", 1, "N=2 S=5",
+     "g (float[N,S,4] x, float[S] z) => (y) " AXES
+     " { s = ReduceMean<keepdims = 0>(x, ends) t = Mul(s, z) y = Sigmoid(t) }"},
+    {"", 1, "N=0 S=5", "g (float[N,S,4] x) => (y) " AXES " { s = ReduceSum(x, last) t = Mul(s, half) y = Exp(t) }"},
+    {"", 1, "N=2 S=0", "g (float[N,S,4] x) => (y) " AXES " { s = ReduceSum(x, mid) t = Add(s, half) y = Exp(t) }"},
+    /* A result that is an output of its own stays. */
+    {"reduce_sum", 2, "N=3 S=5",
+     "g (float[N,S,16] x, float[N,S,1] z) => (y, s) " AXES " { s = ReduceSum(x, last) y = Mul(s, z) }"},
+};
+
+static void check(const test_case *c)
+{
+    static const int32_t threads[] = {2, 5};
+    const opf_model_options options = {0};
+    text_model m;
+    tensors inputs;
+    results want, first, other;
+    text_model_open(&m, c->text, &options, 1);
+    make_inputs(m.model, c->sizes, 7, &inputs);
+    run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
+    run_model(m.model, OPF_MODE_FUSED, 1, &inputs, c->kernel, c->text, &first);
+    compare_results(&first, &want, 1e-5, 1e-5, "fused", c->sizes, c->text);
+    if (first.n_steps != c->steps)
+        fail_msg("%zu steps instead of %zu\n%s", first.n_steps, c->steps, c->text);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        run_model(m.model, OPF_MODE_FUSED, threads[i], &inputs, NULL, c->text, &other);
+        same_bits(&first, &other, threads[i], c->sizes, c->text);
+        free_results(&other);
+    }
+    free_results(&first);
+    free_results(&want);
+    free_tensors(&inputs);
+    text_model_close(&m);
+}
+
+static void test_reductions(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(&cases[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reductions)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
