@@ -131,19 +131,28 @@ static void write_port(const scope *s, opf_value_id id, opf_pb_span kept, opf_te
             opf_text_add_bytes(out, (const char *)field.whole.at, field.whole.n);
 }
 
-/* A declaration with type and shape. */
+static opf_pb_span field_of(opf_pb_span message, uint32_t number)
+{
+    opf_pb_field field;
+    while (opf_pb_next(&message, &field))
+        if (field.number == number)
+            return field.bytes;
+    return (opf_pb_span){0};
+}
+
+/* A declaration with type and shape, and no dimension that is negative for want of a name. */
 static bool is_complete(opf_pb_span port)
 {
-    static const uint32_t path[] = {2, 1, 2}; /* type, tensor_type, shape */
-    for (unsigned i = 0; i < sizeof path / sizeof path[0]; i++) {
-        opf_pb_field field;
-        bool found = false;
-        while (!found && opf_pb_next(&port, &field))
-            found = field.number == path[i];
-        if (!found)
-            return false;
-        port = field.bytes;
-    }
+    enum { VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE = 1 };
+    const opf_pb_span tensor = field_of(field_of(port, VALUE_TYPE), TYPE_TENSOR);
+    opf_pb_span shape = field_of(tensor, TENSOR_SHAPE);
+    opf_pb_field dim, field;
+    if (shape.at == NULL)
+        return false;
+    while (opf_pb_next(&shape, &dim))
+        while (dim.number == SHAPE_DIM && opf_pb_next(&dim.bytes, &field))
+            if (field.number == DIM_VALUE && (int64_t)field.x < 0)
+                return false;
     return true;
 }
 
