@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "onnx/save/message.h"
 
+#include "onnx/save/ports.h"
 #include "ops/op.h"
 
 #include <string.h>
@@ -10,7 +11,10 @@ enum { NODE_INPUT = 1, NODE_OUTPUT, NODE_NAME, NODE_OP_TYPE, NODE_ATTRIBUTE, NOD
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_F, ATTRIBUTE_I, ATTRIBUTE_S, ATTRIBUTE_T, ATTRIBUTE_G, ATTRIBUTE_FLOATS };
 enum { ATTRIBUTE_INTS = 8, ATTRIBUTE_STRINGS, ATTRIBUTE_TYPE = 20 };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_NAME = 8, TENSOR_RAW };
-enum { GRAPH_NODE = 1, GRAPH_NAME, GRAPH_INPUT = 11, GRAPH_OUTPUT };
+enum { GRAPH_NODE = 1, GRAPH_NAME, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT, GRAPH_VALUE };
+
+/* What is so small stands where it is read, for those who look at a body alone. Bytes. */
+enum { LOCAL_WEIGHT = 1024 };
 enum { ENTRY_KEY = 1, ENTRY_VALUE };
 
 /* Names of the values of one graph, by id; NULL: none yet. */
@@ -18,10 +22,18 @@ typedef struct scope {
     opf_save_message *m;
     const opf_graph *graph;
     const char **names;
+    opf_text locals;    /* small weights of a body; declarations of results that other domains make */
     const char *prefix; /* of nodes, as the loader gives it to those of a body: it is not written */
 } scope;
 
 static opf_status write_nodes(scope *s, opf_text *out);
+
+static opf_text new_text(const opf_save_message *m)
+{
+    opf_text text;
+    opf_text_init(&text, m->arena);
+    return text;
+}
 
 /* ---- names ---- */
 
@@ -33,14 +45,35 @@ static const char *unique(opf_save_message *m, const char *wanted)
     return name != NULL && opf_map_put(&m->taken, name, 0) ? name : NULL;
 }
 
-/* The name of the weight, which it gets when it is met for the first time. */
-static const char *weight_name(opf_save_message *m, const opf_const *constant, const char *wanted)
+/* TensorProto with its data. */
+static opf_status write_tensor(const opf_save_message *m, const opf_const *constant, const char *name, opf_text *out)
 {
+    const size_t bytes = opf_const_size(constant);
+    void *data = opf_arena_alloc(m->arena, bytes);
+    OPF_OOM_IF(m->error, data == NULL);
+    opf_const_write(constant, data);
+    opf_save_write_tensor_head(out, constant, name);
+    opf_pb_bytes(out, TENSOR_RAW, data, bytes);
+    return OPF_OK;
+}
+
+/* The name of the weight, which it gets when it is met for the first time; NULL when memory is out. */
+static const char *weight_name(scope *s, const opf_const *constant, const char *wanted)
+{
+    opf_save_message *m = s->m;
     uint32_t *index = constant->id < m->n_ids ? &m->weight_of[constant->id] : NULL;
     if (index != NULL && *index != 0)
         return m->weights[*index - 1].name;
     const opf_save_weight weight = {constant, unique(m, wanted)};
-    if (weight.name == NULL || !OPF_PUSH(m->arena, m->weights, m->n_weights, m->weights_capacity, weight))
+    if (weight.name == NULL)
+        return NULL;
+    if (s->graph->parent != NULL && opf_const_size(constant) <= LOCAL_WEIGHT) {
+        opf_text tensor = new_text(m);
+        const bool is_written = write_tensor(m, constant, weight.name, &tensor) == OPF_OK;
+        opf_pb_message(&s->locals, GRAPH_INITIALIZER, &tensor);
+        return is_written ? weight.name : NULL;
+    }
+    if (!OPF_PUSH(m->arena, m->weights, m->n_weights, m->weights_capacity, weight))
         return NULL;
     if (index != NULL)
         *index = m->n_weights;
@@ -61,20 +94,20 @@ static const char *place_name(const scope *s, const opf_node *node, uint32_t inp
 }
 
 /* NULL when memory is out. Interface names were given before. */
-static const char *value_name(const scope *s, opf_value_id id)
+static const char *value_name(scope *s, opf_value_id id)
 {
     const opf_value *value = opf_graph_value(s->graph, id);
     if (id == 0)
         return "";
     if (s->names[id] == NULL)
         s->names[id] =
-            value->constant != NULL ? weight_name(s->m, value->constant, value->name) : unique(s->m, value->name);
+            value->constant != NULL ? weight_name(s, value->constant, value->name) : unique(s->m, value->name);
     return s->names[id];
 }
 
 static bool open_scope(scope *s, opf_save_message *m, const opf_graph *graph, const char *prefix)
 {
-    *s = (scope){m, graph, OPF_NEW(m->arena, const char *, graph->n_values), prefix};
+    *s = (scope){m, graph, OPF_NEW(m->arena, const char *, graph->n_values), new_text(m), prefix};
     return s->names != NULL && prefix != NULL;
 }
 
@@ -89,89 +122,22 @@ void opf_save_write_tensor_head(opf_text *text, const opf_const *constant, const
         opf_pb_string(text, TENSOR_NAME, name);
 }
 
-static opf_text new_text(const opf_save_message *m)
-{
-    opf_text text;
-    opf_text_init(&text, m->arena);
-    return text;
-}
-
-static void write_shape(const scope *s, const opf_info *info, opf_text *out)
-{
-    enum { DIM = 1, DIM_VALUE = 1, DIM_PARAM };
-    for (int32_t i = 0; i < info->rank; i++) {
-        opf_text dim = new_text(s->m);
-        const char *symbol = opf_dim_symbol_name(s->graph->dims, info->dims[i]);
-        if (opf_dim_is_number(info->dims[i]))
-            opf_pb_int(&dim, DIM_VALUE, info->dims[i].n);
-        else if (symbol != NULL)
-            opf_pb_string(&dim, DIM_PARAM, symbol);
-        opf_pb_message(out, DIM, &dim);
-    }
-}
-
-/* ValueInfoProto out of what is known; the rest of the one in the file stays. */
-static void write_port(const scope *s, opf_value_id id, opf_pb_span kept, opf_text *out)
-{
-    enum { VALUE_NAME = 1, VALUE_TYPE, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE };
-    const opf_info *info = &opf_graph_value(s->graph, id)->info;
-    opf_text tensor = new_text(s->m), shape = new_text(s->m), type = new_text(s->m);
-    opf_pb_field field;
-    opf_pb_string(out, VALUE_NAME, value_name(s, id));
-    if (info->type != OPF_TYPE_NONE) {
-        opf_pb_int(&tensor, TENSOR_ELEMENT, (int64_t)info->type);
-        write_shape(s, info, &shape);
-        if (info->rank >= 0)
-            opf_pb_message(&tensor, TENSOR_SHAPE, &shape);
-        opf_pb_message(&type, TYPE_TENSOR, &tensor);
-        opf_pb_message(out, VALUE_TYPE, &type);
-    }
-    while (opf_pb_next(&kept, &field))
-        if (field.number > VALUE_TYPE)
-            opf_text_add_bytes(out, (const char *)field.whole.at, field.whole.n);
-}
-
-static opf_pb_span field_of(opf_pb_span message, uint32_t number)
-{
-    opf_pb_field field;
-    while (opf_pb_next(&message, &field))
-        if (field.number == number)
-            return field.bytes;
-    return (opf_pb_span){0};
-}
-
-/* A declaration with type and shape, and no dimension that is negative for want of a name. */
-static bool is_complete(opf_pb_span port)
-{
-    enum { VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE = 1 };
-    const opf_pb_span tensor = field_of(field_of(port, VALUE_TYPE), TYPE_TENSOR);
-    opf_pb_span shape = field_of(tensor, TENSOR_SHAPE);
-    opf_pb_field dim, field;
-    if (shape.at == NULL)
-        return false;
-    while (opf_pb_next(&shape, &dim))
-        while (dim.number == SHAPE_DIM && opf_pb_next(&dim.bytes, &field))
-            if (field.number == DIM_VALUE && (int64_t)field.x < 0)
-                return false;
-    return true;
-}
-
-static void write_main_port(const scope *s, uint32_t field, const opf_map *kept, opf_value_id id, opf_text *out)
+static void write_main_port(scope *s, uint32_t field, const opf_map *kept, opf_value_id id, opf_text *out)
 {
     const opf_pb_span port = opf_keep_find(s->m->keep, kept, opf_graph_value(s->graph, id)->name);
-    if (port.n != 0 && !s->m->is_resized && is_complete(port)) {
+    if (port.n != 0 && !s->m->is_resized && opf_save_port_is_complete(port)) {
         opf_pb_bytes(out, field, port.at, port.n);
         return;
     }
     opf_text anew = new_text(s->m);
-    write_port(s, id, port, &anew);
+    opf_save_write_port(s->graph, id, s->names[id], port, &anew);
     opf_pb_message(out, field, &anew);
 }
 
 /* ---- bodies ---- */
 
 /* Formal inputs have names of their own; what is captured is called what it is called outside. */
-static opf_status write_body(const scope *outer, const opf_node *node, const opf_attr *attr, opf_text *out)
+static opf_status write_body(scope *outer, const opf_node *node, const opf_attr *attr, opf_text *out)
 {
     opf_save_message *m = outer->m;
     const opf_graph *body = node->bodies[attr->i];
@@ -184,14 +150,14 @@ static opf_status write_body(const scope *outer, const opf_node *node, const opf
     for (uint32_t i = 0; i < own; i++) {
         opf_text port = new_text(m);
         OPF_OOM_IF(m->error, value_name(&s, body->inputs[i]) == NULL);
-        write_port(&s, body->inputs[i], (opf_pb_span){0}, &port);
+        opf_save_write_port(body, body->inputs[i], s.names[body->inputs[i]], (opf_pb_span){0}, &port);
         opf_pb_message(out, GRAPH_INPUT, &port);
     }
     OPF_TRY(write_nodes(&s, out));
     for (uint32_t o = 0; o < body->n_outputs; o++) {
         opf_text port = new_text(m);
         OPF_OOM_IF(m->error, value_name(&s, body->outputs[o]) == NULL);
-        write_port(&s, body->outputs[o], (opf_pb_span){0}, &port);
+        opf_save_write_port(body, body->outputs[o], s.names[body->outputs[o]], (opf_pb_span){0}, &port);
         opf_pb_message(out, GRAPH_OUTPUT, &port);
     }
     return OPF_OK;
@@ -199,20 +165,7 @@ static opf_status write_body(const scope *outer, const opf_node *node, const opf
 
 /* ---- nodes ---- */
 
-static opf_status write_tensor(const opf_save_message *m, const opf_const *constant, opf_text *out)
-{
-    const size_t bytes = opf_const_size(constant);
-    opf_text text = new_text(m);
-    void *data = opf_arena_alloc(m->arena, bytes);
-    OPF_OOM_IF(m->error, data == NULL);
-    opf_const_write(constant, data);
-    opf_save_write_tensor_head(&text, constant, "");
-    opf_pb_bytes(&text, TENSOR_RAW, data, bytes);
-    opf_pb_message(out, ATTRIBUTE_T, &text);
-    return OPF_OK;
-}
-
-static opf_status write_attr(const scope *s, const opf_node *node, const opf_attr *attr, opf_text *out)
+static opf_status write_attr(scope *s, const opf_node *node, const opf_attr *attr, opf_text *out)
 {
     /* AttributeProto.type */
     static const uint8_t types[] = {
@@ -246,7 +199,9 @@ static opf_status write_attr(const scope *s, const opf_node *node, const opf_att
             opf_pb_string(out, ATTRIBUTE_STRINGS, attr->strings[i]);
         break;
     case OPF_ATTR_TENSOR:
-        return write_tensor(s->m, attr->tensor, out);
+        OPF_TRY(write_tensor(s->m, attr->tensor, "", &body));
+        opf_pb_message(out, ATTRIBUTE_T, &body);
+        break;
     case OPF_ATTR_GRAPH:
         OPF_TRY(write_body(s, node, attr, &body));
         opf_pb_message(out, ATTRIBUTE_G, &body);
@@ -307,7 +262,20 @@ static uint32_t used_length(const opf_value_id *list, uint32_t n)
     return n;
 }
 
-static opf_status write_node(const scope *s, const opf_node *node, opf_text *out)
+/* What operators of other domains make, only their own runtime can tell. */
+static void declare_results(scope *s, const opf_node *node)
+{
+    for (uint32_t o = 0; node->domain[0] != '\0' && o < node->n_outputs; o++) {
+        const opf_value_id id = node->outputs[o];
+        opf_text port = new_text(s->m);
+        if (id == 0 || opf_graph_is_output(s->graph, id))
+            continue;
+        opf_save_write_port(s->graph, id, s->names[id], (opf_pb_span){0}, &port);
+        opf_pb_message(&s->locals, GRAPH_VALUE, &port);
+    }
+}
+
+static opf_status write_node(scope *s, const opf_node *node, opf_text *out)
 {
     opf_save_message *m = s->m;
     const uint32_t n_in = used_length(node->inputs, node->n_own_inputs),
@@ -316,7 +284,7 @@ static opf_status write_node(const scope *s, const opf_node *node, opf_text *out
         const opf_value *value = opf_graph_value(s->graph, node->inputs[i]);
         if (value->constant != NULL && s->names[node->inputs[i]] == NULL) {
             const char *name = place_name(s, node, i);
-            s->names[node->inputs[i]] = name != NULL ? weight_name(m, value->constant, name) : NULL;
+            s->names[node->inputs[i]] = name != NULL ? weight_name(s, value->constant, name) : NULL;
         }
     }
     for (uint32_t i = 0; i < n_in + n_out; i++) {
@@ -336,6 +304,7 @@ static opf_status write_node(const scope *s, const opf_node *node, opf_text *out
         opf_pb_string(out, NODE_DOMAIN, node->domain);
     m->has_microsoft = m->has_microsoft || strcmp(node->domain, "com.microsoft") == 0;
     m->n_nodes++;
+    declare_results(s, node);
     write_notes(m, node, out);
     return write_origin(m, node, out);
 }
@@ -350,6 +319,8 @@ static opf_status write_nodes(scope *s, opf_text *out)
         OPF_TRY(write_node(s, opf_graph_node(s->graph, order[i]), &node));
         opf_pb_message(out, GRAPH_NODE, &node);
     }
+    out->failed = out->failed || s->locals.failed;
+    opf_text_add_bytes(out, s->locals.data, s->locals.length);
     return OPF_OK;
 }
 
