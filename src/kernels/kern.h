@@ -141,6 +141,8 @@ typedef struct opf_kern {
     void (*pack_b)(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst);
 
     opf_ew_fn ew[OPF_EW_COUNT];
+    /* A unary operator in place: rows of cols floats, `row` apart. NULL: of binary operators, and where ew alone is there. */
+    void (*ew_rows[OPF_EW_COUNT])(float *x, ptrdiff_t row, size_t rows, size_t cols, const float *p);
 
     /* One row of n: y = (x - mean)/sqrt(var + eps)*gamma + beta; gamma, beta may be NULL; mean, inv_std receive the
        statistics when not NULL. Two passes. y may be x. */
@@ -210,5 +212,7 @@ typedef struct opf_store {
 void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
                      const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch);
 size_t opf_program_scratch(const opf_program *program); /* floats */
+/* One operator of the tile alone: with dst at src it runs in place, without scratch and operands. */
+bool opf_program_is_unary(const opf_program *program);
 
 #endif

@@ -178,11 +178,30 @@ static void run_block(machine *m, const area *block)
         write_block(m->kern, &m->dst, block, result);
 }
 
+bool opf_program_is_unary(const opf_program *program)
+{
+    const opf_instr *instr = &program->instr[0];
+    return program->n == 1 && program->levels == OPF_TYPE_NONE && instr->store < 0 && instr->args[0] == 0 && !opf_ew_reads_b(instr->op);
+}
+
+static void run_unary(const opf_kern *kern, const opf_instr *instr, float *x, ptrdiff_t row, size_t rows, size_t cols)
+{
+    if (kern->ew_rows[instr->op] != NULL)
+        kern->ew_rows[instr->op](x, row, rows, cols, instr->params);
+    else
+        for (size_t r = 0; r < rows; r++, x += row)
+            kern->ew[instr->op](x, x, NULL, cols, instr->params);
+}
+
 void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
                      const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch)
 {
     if (rows == 0 || cols == 0)
         return;
+    if (src == dst && src_row == dst_row && opf_program_is_unary(program)) {
+        run_unary(kern, &program->instr[0], dst, dst_row, rows, cols);
+        return;
+    }
     machine m = {.kern = kern, .program = program, .operands = operands, .stores = stores};
     m.src             = (opf_operand){.data = src, .row = src_row, .col = 1};
     m.dst             = (opf_store){dst, dst_row, 1};

@@ -14,7 +14,7 @@ enum {
     OPF_COST_WINOGRAD_CHANNELS       = 8,       /* of the input, and filters */
     OPF_COST_WINOGRAD_TILES          = 4,       /* of 4x4 pixels, of all images */
     OPF_COST_WINOGRAD_LARGE          = 4194304, /* bytes of transformed filters, from where on */
-    OPF_COST_WINOGRAD_TILES_OF_LARGE = 17,      /* so many tiles pay for reading them */
+    OPF_COST_WINOGRAD_TILES_OF_LARGE = 16,      /* so many tiles pay for reading them */
     OPF_COST_WINOGRAD_PIXELS_OF_TILE = 9        /* of 16, that lie inside the image on average */
 };
 

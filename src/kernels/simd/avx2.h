@@ -58,6 +58,7 @@ static inline v_m v_eq(v_f a, v_f b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline v_m v_is_nan(v_f a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline v_f v_select_sign(v_f x, v_f yes, v_f no) { return _mm256_blendv_ps(no, yes, x); } /* of NaN too */
 static inline v_f v_select(v_m m, v_f yes, v_f no) { return _mm256_blendv_ps(no, yes, m); }
+static inline v_f v_keep(v_m m, v_f x) { return _mm256_and_ps(m, x); } /* else zero */
 static inline v_m v_m_none(void) { return _mm256_setzero_ps(); }
 static inline v_m v_m_or(v_m a, v_m b) { return _mm256_or_ps(a, b); }
 static inline int v_m_any(v_m a) { return _mm256_movemask_ps(a) != 0; }
@@ -65,6 +66,11 @@ static inline int v_m_any(v_m a) { return _mm256_movemask_ps(a) != 0; }
 static inline v_f v_pow2(v_i n) /* 2^n of a normal result */
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+/* x * 2^n, a normal number as x is; n: the lowest bits of t */
+static inline v_f v_add_exponent(v_f x, v_f t)
+{
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_slli_epi32(_mm256_castps_si256(t), 23)));
 }
 /* x * 2^n for x of about 1 and n integral in [-250, 250]: the first factor leaves x normal, so that a denormal result
    is rounded once. */

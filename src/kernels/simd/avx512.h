@@ -58,10 +58,16 @@ static inline v_f v_select_sign(v_f x, v_f yes, v_f no) /* by the sign bit of x,
 {
     return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), no, yes);
 }
+static inline v_f v_keep(v_m m, v_f x) { return _mm512_maskz_mov_ps(m, x); } /* else zero */
 static inline v_m v_m_none(void) { return 0; }
 static inline v_m v_m_or(v_m a, v_m b) { return (v_m)(a | b); }
 static inline int v_m_any(v_m a) { return a != 0; }
 
+/* x * 2^n, a normal number as x is; n: the lowest bits of t */
+static inline v_f v_add_exponent(v_f x, v_f t)
+{
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
+}
 /* x * 2^n, n integral; rounded once where the result is denormal. */
 static inline v_f v_scale(v_f x, v_f n) { return _mm512_scalef_ps(x, n); }
 /* x > 0 finite: x = m * 2^e with m in [sqrt(1/2), sqrt(2)); denormals too. */

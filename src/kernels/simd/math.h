@@ -50,6 +50,20 @@ V_INLINE v_f v_exp_neg(v_f x)
     return v_scale(v_fma(p, r, v_set(1.0f)), n);
 }
 
+/* exp(x) for x <= 0 where an absolute error counts: 2 ulp, and 0 below 2.4e-38. Half the operations, in half as long a chain:
+   a vector's turn comes when it waits for no other. t holds the exponent in its lowest bits. */
+V_INLINE v_f v_exp_gate(v_f x)
+{
+    const v_f shift = v_set(12582912.0f); /* 1.5 * 2^23 */
+    v_f t    = v_fma(x, v_set(1.44269504f), shift);
+    v_f r    = v_fnma(v_sub(t, shift), v_set(0.693147182f), x);
+    v_f s    = v_mul(r, r);
+    v_f low  = v_fma(v_set(0.16667114f), r, v_set(0.4999923f));
+    v_f high = v_fma(v_set(0.008312525f), r, v_set(0.041890115f));
+    v_f p    = v_fma(s, v_fma(s, high, low), v_add(v_set(1.0f), r));
+    return v_keep(v_lt(v_set(-86.6f), x), v_add_exponent(p, t));
+}
+
 /* 2^n q + (2^n - 1): exact where n is 0, no cancellation elsewhere. For x <= 0 (2^n stays in range). */
 V_INLINE v_f v_expm1_neg(v_f x)
 {
@@ -105,7 +119,7 @@ V_INLINE v_f v_sigmoid(v_f x)
 /* x sigmoid(z) */
 V_INLINE v_f v_gated(v_f x, v_f z)
 {
-    v_f e = v_exp_neg(v_neg_abs(z));
+    v_f e = v_exp_gate(v_neg_abs(z));
     return v_div(v_select_sign(z, v_mul(x, e), x), v_add(v_set(1.0f), e));
 }
 

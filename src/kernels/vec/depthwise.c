@@ -18,15 +18,13 @@ enum { LINES = OPF_DEPTHWISE_LINES, FEW = 4 };
 #define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
 #define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
 
-/* Pixels p to p + size - 1 of `lines` lines from line o on. Constants in every caller: lines, size, taps (across and down),
-   stride (of both), edge (else all columns lie inside). */
+/* Pixels p to p + size - 1 of `lines` lines from line o on, whose window columns from to to - 1 lie inside the image.
+   Constants in every caller: lines, size, taps (across and down), stride (of both). */
 V_INLINE void block(const opf_depthwise *d, size_t o, size_t p, size_t c, size_t n, const int lines, const int size,
-                    const int taps, const int stride, const bool edge)
+                    const int taps, const int stride, const int from, const int to)
 {
-    const int64_t   first = d->first + (int64_t)p * stride, left = d->in - first;
+    const int64_t   first = d->first + (int64_t)p * stride;
     const int       cols = (size - 1) * stride + taps;
-    const int       from = !edge || first >= 0 ? 0 : first < -cols ? cols : (int)-first;
-    const int       to   = !edge || left >= cols ? cols : left < 0 ? 0 : (int)left;
     const ptrdiff_t at = (ptrdiff_t)first * d->pixel + (ptrdiff_t)c;
     v_f             acc[LINES][PIXELS];
 #pragma GCC unroll 14
@@ -49,7 +47,7 @@ V_INLINE void block(const opf_depthwise *d, size_t o, size_t p, size_t c, size_t
         }
 #pragma GCC unroll 24
         for (int col = 0; col < cols; col++) {
-            if (edge && (col < from || col >= to))
+            if (col < from || col >= to)
                 continue;
             const v_f v = LOAD(x + (at + col * d->pixel), n);
 #pragma GCC unroll 7
@@ -74,17 +72,31 @@ V_INLINE void block(const opf_depthwise *d, size_t o, size_t p, size_t c, size_t
     }
 }
 
-/* A block of a fixed window; only full vectors inside the image have code of their own. */
-V_INLINE void fixed(const opf_depthwise *d, size_t o, size_t p, size_t c, size_t n, const int lines, const int size, const int taps,
-                    const int stride)
+/* All channels of a block: its pixels and those beside them are read from begin to end, as memory likes best. Inside the
+   image, and at borders of the usual width, the columns are constants. */
+V_INLINE void channels(const opf_depthwise *d, size_t o, size_t p, const int lines, const int size, const int taps, const int stride)
 {
-    const int64_t first = d->first + (int64_t)p * stride;
-    if (n == V_N && first >= 0 && first + (size - 1) * stride + taps <= d->in)
-        block(d, o, p, c, V_N, lines, size, taps, stride, false);
-    else if (n == V_N)
-        block(d, o, p, c, V_N, lines, size, taps, stride, true);
+    const int64_t first = d->first + (int64_t)p * stride, left = d->in - first;
+    const int     cols = (size - 1) * stride + taps, border = taps / 2;
+    const int     from = first >= 0 ? 0 : first < -cols ? cols : (int)-first;
+    const int     to   = left >= cols ? cols : left < 0 ? 0 : (int)left;
+    size_t        full = d->c / V_N * V_N;
+    if (from == 0 && to == cols)
+        for (size_t c = 0; c < full; c += V_N)
+            block(d, o, p, c, V_N, lines, size, taps, stride, 0, cols);
+    else if (from == border && to == cols)
+        for (size_t c = 0; c < full; c += V_N)
+            block(d, o, p, c, V_N, lines, size, taps, stride, border, cols);
+    else if (from == 0 && to == cols - border)
+        for (size_t c = 0; c < full; c += V_N)
+            block(d, o, p, c, V_N, lines, size, taps, stride, 0, cols - border);
+    else if (from == border && to == cols - border)
+        for (size_t c = 0; c < full; c += V_N)
+            block(d, o, p, c, V_N, lines, size, taps, stride, border, cols - border);
     else
-        block(d, o, p, c, n, lines, size, taps, stride, true);
+        full = 0;
+    for (size_t c = full; c < d->c; c += V_N) /* the rest */
+        block(d, o, p, c, d->c - c < V_N ? d->c - c : V_N, lines, size, taps, stride, from, to);
 }
 
 /* One pixel of any window, up to 4 vectors of channels. */
@@ -129,21 +141,21 @@ static void any_window(const opf_depthwise *d, size_t o, size_t p)
 #define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1)
 
 #define DEFINE_FOR(lines, taps, stride)                                                                                \
-    static void lines_##lines##_##taps##_##stride(const opf_depthwise *d, size_t o, size_t c, size_t n)                \
+    static void lines_##lines##_##taps##_##stride(const opf_depthwise *d, size_t o)                                    \
     {                                                                                                                  \
-        if (d->pixels < PIXELS) {                                                                                      \
-            fixed(d, o, 0, c, n, lines, FEW, taps, stride);                                                            \
+        if ((int)PIXELS > (int)FEW && d->pixels < PIXELS) {                                                                 \
+            channels(d, o, 0, lines, FEW, taps, stride);                                                               \
             if (d->pixels > FEW)                                                                                       \
-                fixed(d, o, d->pixels - FEW, c, n, lines, FEW, taps, stride);                                          \
+                channels(d, o, d->pixels - FEW, lines, FEW, taps, stride);                                             \
             return;                                                                                                    \
         }                                                                                                              \
         for (size_t p = 0; p < d->pixels; p += PIXELS)                                                                 \
-            fixed(d, o, d->pixels - p < PIXELS ? d->pixels - PIXELS : p, c, n, lines, PIXELS, taps, stride);           \
+            channels(d, o, d->pixels - p < PIXELS ? d->pixels - PIXELS : p, lines, PIXELS, taps, stride);              \
     }
 #define DEFINE(taps, stride) DEFINE_FOR(1, taps, stride) DEFINE_FOR(2, taps, stride)
 WINDOWS(DEFINE)
 
-typedef void (*lines_fn)(const opf_depthwise *d, size_t o, size_t c, size_t n);
+typedef void (*lines_fn)(const opf_depthwise *d, size_t o);
 
 static lines_fn find_fixed(const opf_depthwise *d, size_t lines)
 {
@@ -162,8 +174,8 @@ static void depthwise(const opf_depthwise *d)
     for (size_t o = 0; o < d->lines; o += both ? LINES : 1) {
         for (size_t p = 0; run == NULL && p < d->pixels; p++)
             any_window(d, o, p);
-        for (size_t c = 0; run != NULL && c < d->c; c += V_N)
-            run(d, o, c, d->c - c < V_N ? d->c - c : V_N);
+        if (run != NULL)
+            run(d, o);
     }
 }
 

@@ -68,9 +68,32 @@ V_INLINE v_f quantize(v_f x, v_f lo, v_f hi)
     }
 EW_MAP(EW_FN)
 
+/* Unary operators over the rows of a tile: constants are loaded once for all of them. */
+#define EW_ROWS_FN(name, expression)                                                                                   \
+    static void rows_##name(float *line, ptrdiff_t row, size_t rows, size_t cols, const float *p)                      \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        for (; rows != 0; rows--, line += row) {                                                                       \
+            size_t i = 0;                                                                                              \
+            for (; cols - i >= V_N; i += V_N) {                                                                        \
+                const v_f x = v_load(line + i), y = x;                                                                 \
+                (void)y;                                                                                               \
+                v_store(line + i, expression);                                                                         \
+            }                                                                                                          \
+            if (i < cols) {                                                                                            \
+                const v_f x = v_load_n(line + i, cols - i), y = x;                                                     \
+                (void)y;                                                                                               \
+                v_store_n(line + i, expression, cols - i);                                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+EW_MAP(EW_ROWS_FN)
+
 void OPF_K(ew_init)(opf_kern *kern)
 {
-#define X(name, expression) kern->ew[OPF_EW_##name] = ew_##name;
+#define X(name, expression)                                                                                            \
+    kern->ew[OPF_EW_##name]      = ew_##name;                                                                          \
+    kern->ew_rows[OPF_EW_##name] = opf_ew_reads_b(OPF_EW_##name) ? NULL : rows_##name;
     EW_MAP(X)
 #undef X
 }

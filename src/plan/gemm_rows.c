@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the rows of a product's first operand lie, or how they come to scratch: a block of tiles at a time. */
+#include "plan/gemm_run.h"
+
+#include <string.h>
+
+void opf_gemm_tile_rows(const opf_gemm_args *g, size_t tile, size_t *first, size_t *rows)
+{
+    if (g->rows == OPF_ROWS_LINES) {
+        size_t width = (size_t)g->window.out[2], line = tile / g->block * width, i = tile % g->block;
+        *first = line + width * i / g->block;
+        *rows  = line + width * (i + 1) / g->block - *first;
+        return;
+    }
+    *first = g->m * tile / g->tiles;
+    *rows  = g->m * (tile + 1) / g->tiles - *first;
+}
+
+/* Pointers of one pixel, one a tap, mr apart. */
+static void window_pointers(const opf_gemm_args *g, const float *image, size_t pixel, const float **out, size_t mr)
+{
+    const opf_gemm_window *w = &g->window;
+    int64_t p = (int64_t)pixel, o2 = p % w->out[2], o1 = p / w->out[2] % w->out[1], o0 = p / w->out[2] / w->out[1];
+    int64_t i0 = o0 * w->stride[0] - w->pad[0], i1 = o1 * w->stride[1] - w->pad[1], i2 = o2 * w->stride[2] - w->pad[2];
+    for (int64_t k0 = 0; k0 < w->kernel[0]; k0++) {
+        int64_t y0 = i0 + k0 * w->dilation[0];
+        for (int64_t k1 = 0; k1 < w->kernel[1]; k1++) {
+            int64_t y1   = i1 + k1 * w->dilation[1];
+            bool    here = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
+            for (int64_t k2 = 0; k2 < w->kernel[2]; k2++, out += mr) {
+                int64_t y2 = i2 + k2 * w->dilation[2];
+                *out = here && y2 >= 0 && y2 < w->in[2]
+                           ? image + y0 * w->in_stride[0] + y1 * w->in_stride[1] + y2 * w->in_stride[2]
+                           : NULL;
+            }
+        }
+    }
+}
+
+void opf_gemm_tile_pointers(const opf_gemm_args *g, const float *image, size_t pixel, const float **out, size_t mr)
+{
+    window_pointers(g, image, pixel, out, mr);
+    for (size_t t = 0; t < g->taps; t++)
+        if (out[t * mr] == NULL)
+            out[t * mr] = g->zeros;
+}
+
+void opf_gemm_gather_rows(const opf_kern *kern, const opf_gemm_args *g, const float *image, size_t first, size_t rows, const float **pointers,
+                          float *out)
+{
+    if (g->window.kernel[0] == 0) { /* a matrix */
+        kern->copy_2d(image + (ptrdiff_t)first * g->a_row, g->a_row, g->a_col, out, (ptrdiff_t)g->kc, rows, g->kc);
+        return;
+    }
+    for (size_t row = first; row < first + rows; row++) {
+        window_pointers(g, image, row, pointers, 1);
+        for (size_t t = 0; t < g->taps; t++, out += g->kc)
+            for (size_t k = 0; k < g->kc; k++)
+                out[k] = pointers[t] == NULL ? 0.0f : pointers[t][(ptrdiff_t)k * g->a_col];
+    }
+}
+
+/* One image line (NULL: outside) with its borders. */
+static void copy_line(const opf_gemm_args *g, const float *src, float *dst)
+{
+    const opf_gemm_window *w    = &g->window;
+    int64_t                pad  = w->pad[2], last = pad + w->in[2], phases = (int64_t)g->lines.phases, phase = (int64_t)g->lines.phase;
+    int64_t                from = pad < 0 ? 0 : pad < phase ? pad : phase, to = last < 0 ? 0 : last < phase ? last : phase;
+    if (src == NULL || (phases == 1 && to <= from)) {
+        memset(dst, 0, (size_t)(phases * phase) * sizeof *dst);
+    } else if (phases == 1) {
+        memset(dst, 0, (size_t)from * sizeof *dst);
+        memcpy(dst + from, src + (from - pad), (size_t)(to - from) * sizeof *dst);
+        memset(dst + to, 0, (size_t)(phase - to) * sizeof *dst);
+    } else {
+        for (int64_t p = 0; p < phases; p++)
+            for (int64_t i = 0; i < phase; i++) {
+                int64_t x = i * phases + p;
+                *dst++    = x >= pad && x < last ? src[x - pad] : 0.0f;
+            }
+    }
+}
+
+static void copy_lines(const opf_gemm_args *g, const float *image, size_t line, float *dst)
+{
+    const opf_gemm_window *w  = &g->window;
+    int64_t                i0 = (int64_t)line / w->out[1] * w->stride[0] - w->pad[0];
+    int64_t                i1 = (int64_t)line % w->out[1] * w->stride[1] - w->pad[1];
+    for (size_t c = 0; c < g->kc; c++)
+        for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
+            for (int64_t k1 = 0; k1 < w->kernel[1]; k1++, dst += g->lines.phases * g->lines.phase) {
+                int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1];
+                bool    inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
+                copy_line(g, inside ? image + (ptrdiff_t)c * g->a_col + y0 * w->in_stride[0] + y1 * w->in_stride[1] : NULL, dst);
+            }
+}
+
+/* The rows of a tile, computed from those of a. */
+static void compute_rows(const opf_gemm_worker *w, const float *a, size_t image, size_t first, size_t rows, float *out)
+{
+    const opf_gemm_args *g = w->args;
+    opf_operand          operands[OPF_PROGRAM_OPERANDS];
+    opf_store            stores[OPF_PROGRAM_OPERANDS];
+    opf_bound_at(w->env, &g->prologue, image, first, 0, operands, stores);
+    opf_program_run(w->env->kern, &g->prologue.program, operands, stores, a + (ptrdiff_t)first * g->a_row, g->a_row, out, (ptrdiff_t)g->kc,
+                    rows, g->kc, w->program);
+}
+
+void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block)
+{
+    const opf_gemm_args *g  = w->args;
+    size_t               mr = w->env->kern->mr, taps = opf_gemm_taps_in_pointers(g);
+    if (g->rows == OPF_ROWS_LINES) {
+        copy_lines(g, image, block, w->gathered);
+        return;
+    }
+    size_t ahead = opf_gemm_reads_in_place(g) ? 1 : 0; /* the first tile of the next block, to prefetch */
+    for (size_t i = 0; i < g->block + ahead && block * g->block + i < g->tiles; i++) {
+        const float **pointers = w->pointers + i * taps * mr;
+        size_t        first, rows;
+        opf_gemm_tile_rows(g, block * g->block + i, &first, &rows);
+        float *computed = w->gathered + i * mr * g->kc, *gathered = w->gathered + i * mr * g->taps * g->kc;
+        if (g->prologue.program.n != 0)
+            compute_rows(w, image, index, first, rows, computed);
+        else if (g->rows == OPF_ROWS_GATHER)
+            opf_gemm_gather_rows(w->env->kern, g, image, first, rows, w->pointers + (g->block + 1) * taps * mr, gathered);
+        for (size_t r = 0; r < mr; r++) {
+            size_t row = first + (r < rows ? r : rows - 1);
+            if (g->prologue.program.n != 0) {
+                pointers[r] = computed + (row - first) * g->kc;
+            } else if (g->rows == OPF_ROWS_LINEAR) {
+                pointers[r] = image + (ptrdiff_t)row * g->a_row;
+            } else if (g->rows == OPF_ROWS_WINDOW) {
+                opf_gemm_tile_pointers(g, image, row, pointers + r, mr);
+            } else {
+                pointers[r] = gathered + (row - first) * g->taps * g->kc;
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running a product step: the order of blocks, panels and tiles, and what follows the products. */
+#include "plan/gemm_run.h"
+
+#include <math.h>
+#include <string.h>
+
+static void multiply(const opf_gemm_worker *w, opf_gemm_tile *tile, size_t row, size_t rows, size_t cols)
+{
+    const opf_gemm_args *g = w->args;
+    if (g->rows == OPF_ROWS_LINES) {
+        tile->line    = w->gathered + row % (size_t)g->window.out[2] * g->lines.step;
+        tile->offsets = g->lines.offsets;
+        tile->step    = g->lines.step;
+        w->env->kern->gemm_lines(tile, rows, cols);
+    } else {
+        w->env->kern->gemm(tile, rows, cols);
+    }
+}
+
+/* ---- results in parts ---- */
+
+static const opf_gemm_part *part_of(const opf_gemm_args *g, size_t col)
+{
+    const opf_gemm_part *part = &g->parts[g->n_parts - 1];
+    while (part->first > col)
+        part--;
+    return part;
+}
+
+static size_t part_end(const opf_gemm_args *g, const opf_gemm_part *part)
+{
+    return part + 1 < g->parts + g->n_parts ? part[1].first : g->n;
+}
+
+static float *part_at(const opf_run_env *env, const opf_gemm_part *part, size_t image, size_t row, size_t col)
+{
+    return (float *)opf_ref_data(env, part->c) + (ptrdiff_t)part->c_images[image] + (ptrdiff_t)row * part->c_row +
+           (ptrdiff_t)(col - part->first);
+}
+
+static bool is_parted(const opf_gemm_args *g, size_t col, size_t cols)
+{
+    return g->n_parts != 0 && part_end(g, part_of(g, col)) < col + cols;
+}
+
+/* From the tiles in scratch to the parts that share their columns. */
+static void store_parts(const opf_gemm_worker *w, size_t image, size_t row, size_t rows, size_t col, size_t cols)
+{
+    const opf_gemm_args *g = w->args;
+    for (const opf_gemm_part *part = part_of(g, col); part < g->parts + g->n_parts && part->first < col + cols; part++) {
+        size_t from = part->first > col ? part->first : col, end = part_end(g, part), to = end < col + cols ? end : col + cols;
+        w->env->kern->copy_2d(w->tile + (from - col), (ptrdiff_t)cols, 1, part_at(w->env, part, image, row, from),
+                              part->c_row, rows, to - from);
+    }
+}
+
+/* ---- tiles ---- */
+
+opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t group, size_t row, size_t panel,
+                               size_t *cols)
+{
+    size_t        nr = env->kern->nr, col = panel * nr, channel = group * g->n + col;
+    opf_gemm_tile tile = {.bias = g->bias == NULL ? NULL : g->bias + (group * g->panels + panel) * nr, .lo = g->lo, .hi = g->hi};
+    if (g->n_parts != 0) {
+        const opf_gemm_part *part = part_of(g, col);
+        tile.c                    = part_at(env, part, image, row, col);
+        tile.c_stride             = part->c_row;
+    } else {
+        tile.c = (float *)opf_ref_data(env, g->c) + (ptrdiff_t)g->c_images[image] + (ptrdiff_t)group * g->c_group +
+                 (ptrdiff_t)row * g->c_row + (ptrdiff_t)col * g->c_col;
+        tile.c_stride = g->c_row;
+    }
+    if (g->residual.buffer != 0) {
+        tile.residual = (const float *)opf_ref_data(env, g->residual) + (ptrdiff_t)image * g->residual_outer +
+                        (ptrdiff_t)row * g->residual_row + (ptrdiff_t)channel;
+        tile.residual_stride = g->residual_row;
+    }
+    *cols = g->n - col < nr ? g->n - col : nr;
+    return tile;
+}
+
+void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t first, size_t rows, size_t panel,
+                           const opf_gemm_rest *rest)
+{
+    size_t        mr = env->kern->mr, cols;
+    const float  *a  = (const float *)opf_ref_data(env, g->a) + g->a_images[image];
+    opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, 0, first, panel, &cols);
+    if (g->a_col != 1)
+        opf_gemm_gather_rows(env->kern, g, a, first, rows, rest->pointers, rest->gathered);
+    for (size_t r = 0; r < mr; r++) {
+        size_t row = r < rows ? r : rows - 1;
+        if (g->a_col != 1)
+            rest->pointers[r] = rest->gathered + row * g->taps * g->kc;
+        else
+            opf_gemm_tile_pointers(g, a, first + row, rest->pointers + r, mr);
+    }
+    tile.a        = rest->pointers;
+    tile.taps     = g->a_col != 1 ? 1 : g->taps;
+    tile.kc       = g->a_col != 1 ? g->taps * g->kc : g->kc;
+    tile.b        = rest->b;
+    tile.c        = rest->c;
+    tile.c_stride = rest->c_stride;
+    env->kern->gemm(&tile, rows, cols);
+}
+
+/* The next tile's rows while the first panel streams by (later panels find them in cache), and of the next panel a share
+   in each tile of the block. */
+static void prefetch_next(const opf_gemm_args *g, opf_gemm_tile *tile, size_t block, size_t i, size_t panel, size_t mr, size_t nr)
+{
+    enum { LINE = 16 };
+    size_t tiles = g->tiles - block * g->block < g->block ? g->tiles - block * g->block : g->block;
+    if (opf_gemm_reads_in_place(g) && (i + 1 < tiles ? panel == 0 : panel + 1 == g->panels && block + 1 < g->blocks))
+        tile->next_a = tile->a + opf_gemm_taps_in_pointers(g) * mr;
+    if (g->b == NULL || g->panels * g->blocks == 1)
+        return;
+    size_t chunks = tile->taps * opf_gemm_divide_up(tile->kc, LINE), lines = tile->taps * tile->kc * nr / LINE;
+    tile->next_b_rate = opf_gemm_divide_up(lines, chunks * tiles);
+    tile->next_b      = tile->b + i * tile->next_b_rate * chunks * LINE;
+    if (panel + 1 < g->panels)
+        tile->next_b += g->taps * g->kc * nr;
+    else
+        tile->next_b -= panel * g->taps * g->kc * nr;
+}
+
+static void run_tile(const opf_gemm_worker *w, opf_gemm_tile *tile, size_t block, size_t i, size_t panel, const float *b, size_t first,
+                     size_t rows, size_t cols)
+{
+    const opf_gemm_args *g    = w->args;
+    size_t               mr   = w->env->kern->mr;
+    bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
+    tile->a                   = w->pointers + i * opf_gemm_taps_in_pointers(g) * mr;
+    tile->taps                = flat ? 1 : g->taps;
+    tile->kc                  = flat ? w->n_k : g->kc;
+    tile->b                   = b + w->first_k * w->env->kern->nr;
+    if (w->first_k != 0) { /* onto the sums so far */
+        tile->bias            = NULL;
+        tile->residual        = tile->c;
+        tile->residual_stride = tile->c_stride;
+    }
+    if (w->first_k + w->n_k != g->taps * g->kc) {
+        tile->lo = -INFINITY;
+        tile->hi = INFINITY;
+    }
+    prefetch_next(g, tile, block, i, panel, mr, w->env->kern->nr);
+    multiply(w, tile, first, rows, cols);
+}
+
+/* Whether what follows the products can happen where they are stored, a tile at a time: a clamp, or one unary operator. */
+static bool finishes_in_place(const opf_gemm_args *g)
+{
+    return g->c_col == 1 && (g->epilogue.program.n == 0 || opf_program_is_unary(&g->epilogue.program));
+}
+
+static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride, size_t rows, size_t cols)
+{
+    if (w->args->epilogue.program.n != 0)
+        opf_program_run(w->env->kern, &w->args->epilogue.program, NULL, NULL, c, stride, c, stride, rows, cols, NULL);
+}
+
+/* Few and short panels stay in L1 together: then rows go by once, and the result is written from its begin to its end, which
+   memory likes best. */
+static bool goes_by_rows(const opf_gemm_args *g, const opf_kern *kern)
+{
+    enum { MOST = 1 << 12 }; /* floats: half of the smallest L1 */
+    return g->b != NULL && g->part == 0 && g->n_parts == 0 && g->panels > 1 && g->panels * kern->nr * g->taps * g->kc <= MOST &&
+           finishes_in_place(g);
+}
+
+/* The tiles of a block for panels [panel, end). */
+static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t end)
+{
+    enum { LINE = 16 };
+    const opf_gemm_args *g    = w->args;
+    const size_t         nr   = w->env->kern->nr, size = g->taps * g->kc * nr, left = g->tiles - block * g->block;
+    const float         *b    = g->b + group * g->panels * size;
+    const size_t         last = (g->n - panel * nr < (end - panel) * nr ? g->n - panel * nr : (end - panel) * nr);
+    for (size_t i = 0; i < (left < g->block ? left : g->block); i++) {
+        size_t first, rows, cols;
+        opf_gemm_tile_rows(g, block * g->block + i, &first, &rows);
+        opf_gemm_tile tile = opf_gemm_tile_at(w->env, g, image, group, first, panel, &cols);
+        float        *c    = tile.c;
+        for (size_t p = panel; p < end; p++) {
+            if (p != panel)
+                tile = opf_gemm_tile_at(w->env, g, image, group, first, p, &cols);
+            run_tile(w, &tile, block, i, p, b + p * size, first, rows, cols);
+        }
+        finish_in_place(w, c, g->c_row, rows, last);
+    }
+}
+
+/* The tiles of a block for one panel. An epilogue runs on several tiles at a time, which wait for it in L1. */
+static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
+{
+    const opf_gemm_args *g    = w->args;
+    const opf_run_env   *env  = w->env;
+    size_t               mr   = env->kern->mr, nr = env->kern->nr, waiting = 0, start = 0;
+    size_t               end  = block * g->block + g->block < g->tiles ? g->block : g->tiles - block * g->block;
+    for (size_t i = 0; i < end; i++) {
+        size_t first, rows, cols;
+        opf_gemm_tile_rows(g, block * g->block + i, &first, &rows);
+        opf_gemm_tile tile   = opf_gemm_tile_at(env, g, image, group, first, panel, &cols);
+        const bool    parted = is_parted(g, panel * nr, cols), direct = g->c_col == 1 && !parted;
+        if (direct && finishes_in_place(g)) {
+            run_tile(w, &tile, block, i, panel, b, first, rows, cols);
+            if (w->first_k + w->n_k == g->taps * g->kc)
+                finish_in_place(w, tile.c, tile.c_stride, rows, cols);
+            continue;
+        }
+        start         = waiting == 0 ? first : start;
+        tile.c        = w->tile + waiting * cols;
+        tile.c_stride = (ptrdiff_t)cols;
+        run_tile(w, &tile, block, i, panel, b, first, rows, cols);
+        waiting += rows;
+        if (i + 1 < end && waiting + mr <= OPF_GEMM_WAITING * mr)
+            continue;
+        const opf_gemm_tile at = opf_gemm_tile_at(env, g, image, group, start, panel, &cols);
+        if (g->epilogue.program.n != 0) {
+            opf_operand operands[OPF_PROGRAM_OPERANDS];
+            opf_store   stores[OPF_PROGRAM_OPERANDS];
+            opf_bound_at(env, &g->epilogue, image, start, group * g->n + panel * nr, operands, stores);
+            opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)cols, direct ? at.c : w->tile,
+                            direct ? at.c_stride : (ptrdiff_t)cols, waiting, cols, w->program);
+        }
+        if (parted)
+            store_parts(w, image, start, waiting, panel * nr, cols);
+        else if (!direct)
+            env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, waiting);
+        waiting = 0;
+    }
+}
+
+static size_t round_64(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, opf_gemm_worker *w, char *scratch)
+{
+    size_t taps = opf_gemm_taps_in_pointers(g), at = 0, rows = g->block * kern->mr, ahead = kern->mr;
+    w->pointers = (const float **)(void *)(scratch + at);
+    at += round_64(((rows + ahead) * taps + g->taps) * sizeof(float *));
+    w->gathered = (float *)(void *)(scratch + at);
+    at += opf_gemm_has_own_rows(g)             ? round_64(rows * g->taps * g->kc * sizeof(float))
+          : g->rows == OPF_ROWS_LINES ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
+                                      : 0;
+    w->panel = (float *)(void *)(scratch + at);
+    at += g->b == NULL ? round_64(g->kc * kern->nr * sizeof(float)) : 0;
+    w->tile = (float *)(void *)(scratch + at);
+    at += round_64(OPF_GEMM_WAITING * kern->mr * kern->nr * sizeof(float));
+    w->program = (float *)(void *)(scratch + at);
+    size_t before = g->prologue.program.n != 0 ? opf_program_scratch(&g->prologue.program) : 0;
+    size_t after  = g->epilogue.program.n != 0 ? opf_program_scratch(&g->epilogue.program) : 0;
+    return at + round_64((before > after ? before : after) * sizeof(float));
+}
+
+/* A few panels of a block in parts of k, so that the rows' part stays in L2 while the panels' parts stream by, each once. */
+static void run_parts(opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t end, const float *b)
+{
+    const opf_gemm_args *g = w->args;
+    size_t               nr = w->env->kern->nr, left = g->tiles - block * g->block;
+    size_t               rows = (left < g->block + 1 ? left : g->block + 1) * w->env->kern->mr; /* prepared, one tile ahead */
+    for (w->first_k = 0; w->first_k < g->kc; w->first_k += w->n_k) {
+        w->n_k = g->kc - w->first_k < g->part ? g->kc - w->first_k : g->part;
+        for (size_t p = panel; p < end; p++)
+            run_panel(w, image, group, block, p, b + p * g->kc * nr);
+        for (size_t r = 0; r < rows; r++)
+            w->pointers[r] += w->n_k;
+    }
+}
+
+/* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
+   panels stream by; with b of this run a panel is packed once and used by all blocks. */
+void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+{
+    const opf_gemm_args *g = args;
+    opf_gemm_worker               w = {.env = env, .args = g, .n_k = g->taps * g->kc};
+    (void)scratch_layout(g, env->kern, &w, scratch);
+    const bool by_rows = goes_by_rows(g, env->kern);
+    size_t     nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;
+    for (size_t unit = begin, next; unit < end; unit = next) {
+        size_t inner = unit % (g->blocks * g->panels), outer = unit / (g->blocks * g->panels);
+        size_t image = outer / g->groups, group = outer % g->groups;
+        size_t panel = g->b != NULL ? inner % g->panels : inner / g->blocks;
+        size_t block = g->b != NULL ? inner / g->panels : inner % g->blocks;
+        const float *b;
+        next = unit + 1;
+        if (g->b != NULL) {
+            b = g->b + (group * g->panels + panel) * g->taps * g->kc * nr;
+        } else {
+            size_t key = outer * g->panels + panel, cols = g->n - panel * nr < nr ? g->n - panel * nr : nr;
+            if (packed != key)
+                env->kern->pack_b((const float *)opf_ref_data(env, g->b_ref) + g->b_images[image] + (ptrdiff_t)(panel * nr) * g->b_col,
+                                  g->b_row, g->b_col, g->kc, cols, w.panel);
+            packed = key;
+            b      = w.panel;
+        }
+        if (prepared != outer * g->blocks + block) {
+            const float *a = opf_ref_data(env, g->a);
+            opf_gemm_prepare_block(&w, a + g->a_images[image] + (ptrdiff_t)group * g->a_group, image, block);
+            prepared = outer * g->blocks + block;
+        }
+        if (g->part != 0) {
+            next = end - unit < g->panels - panel ? end : unit + (g->panels - panel);
+            run_parts(&w, image, group, block, panel, panel + (next - unit), g->b + group * g->panels * g->kc * nr);
+            prepared = SIZE_MAX; /* the pointers have moved */
+        } else if (by_rows) {
+            next = end - unit < g->panels - panel ? end : unit + (g->panels - panel);
+            run_rows(&w, image, group, block, panel, panel + (next - unit));
+        } else {
+            run_panel(&w, image, group, block, panel, b);
+        }
+    }
+}
+
+size_t opf_gemm_scratch(const opf_gemm_args *g, const opf_kern *kern)
+{
+    opf_gemm_worker w;
+    return scratch_layout(g, kern, &w, NULL);
+}

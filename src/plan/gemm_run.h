@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What running a product step is made of: a thread's state, and how it reaches the rows of a (plan/gemm_rows.c). */
+#ifndef OPF_PLAN_GEMM_RUN_H
+#define OPF_PLAN_GEMM_RUN_H
+
+#include "plan/gemm.h"
+
+typedef struct opf_gemm_worker {
+    const opf_run_env   *env;
+    const opf_gemm_args *args;
+    const float        **pointers; /* [block][taps*mr] */
+    float               *gathered; /* [block][mr][taps*kc]: rows that are gathered, or computed by the prologue */
+    float               *panel;    /* b of this run: [kc][nr] */
+    float               *tile;     /* [OPF_GEMM_WAITING*mr][nr] for the epilogue */
+    float               *program;  /* scratch of prologue and epilogue */
+    size_t               first_k, n_k; /* the part of a row that is multiplied now */
+} opf_gemm_worker;
+
+enum { OPF_GEMM_WAITING = 4 }; /* tiles that an epilogue takes at a time */
+
+/* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. By lines a block is a line of pixels. */
+void opf_gemm_tile_rows(const opf_gemm_args *args, size_t tile, size_t *first, size_t *rows);
+/* Row pointers of the tiles of a block; rows beyond a tile repeat its last one. */
+void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block);
+/* Rows first to first + rows - 1, element by element, to contiguous memory: taps outermost, as weights are packed. pointers:
+   scratch, one a tap. */
+void opf_gemm_gather_rows(const opf_kern *kern, const opf_gemm_args *args, const float *image, size_t first, size_t rows,
+                          const float **pointers, float *out);
+/* Pointers of one pixel, one a tap, mr apart: zeros where the window leaves the image. */
+void opf_gemm_tile_pointers(const opf_gemm_args *args, const float *image, size_t pixel, const float **out, size_t mr);
+
+/* The step's run function, and the bytes of scratch that it needs. */
+void   opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch);
+size_t opf_gemm_scratch(const opf_gemm_args *args, const opf_kern *kern);
+
+/* Rows that are copied or computed, so that they lie in scratch. */
+static inline bool opf_gemm_has_own_rows(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_GATHER || g->prologue.program.n != 0;
+}
+
+/* Its tiles' rows lie in the operand itself, so that they can be named before their turn. */
+static inline bool opf_gemm_reads_in_place(const opf_gemm_args *g)
+{
+    return (g->rows == OPF_ROWS_LINEAR || g->rows == OPF_ROWS_WINDOW) && g->prologue.program.n == 0;
+}
+
+static inline size_t opf_gemm_taps_in_pointers(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_WINDOW ? g->taps : 1;
+}
+
+static inline size_t opf_gemm_divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+#endif
