@@ -105,6 +105,17 @@ opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_err
     return OPF_OK;
 }
 
+/* Whether the prologue is a factor for each element of all rows of an image, and b small enough to take it. */
+static bool can_scale_b(const opf_gemm_args *args, const opf_kern *kern)
+{
+    enum { MOST = 1 << 16 }; /* floats of b, which every thread scales for itself */
+    const opf_program *program = &args->prologue.program;
+    const opf_instr   *instr   = &program->instr[0];
+    return program->n == 1 && program->levels == OPF_TYPE_NONE && program->n_operands == 1 && instr->op == OPF_EW_MUL && instr->store < 0 &&
+           instr->args[0] + instr->args[1] == -1 && args->prologue.operand_row[0] == 0 && args->b != NULL && args->n <= args->m &&
+           opf_gemm_divide_up(args->n, kern->nr) * kern->nr * args->kc <= MOST;
+}
+
 static void size_blocks(opf_gemm_args *args, const opf_kern *kern)
 {
     if (args->rows == OPF_ROWS_LINES && args->m != 0) {
@@ -182,6 +193,7 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     if (program->n != 0)
         OPF_TRY(opf_bind(planner, &rest, result, split, &args->epilogue, operands, stores, error));
+    args->scales_b = can_scale_b(args, kern);
     size_blocks(args, kern);
     opf_gemm_args *kept = opf_arena_copy(planner->arena, args, sizeof *args);
     OPF_OOM_IF(error, kept == NULL);

@@ -4,16 +4,13 @@
 
 #include <string.h>
 
-void opf_gemm_tile_rows(const opf_gemm_args *g, size_t tile, size_t *first, size_t *rows)
+static size_t tile_start(const opf_gemm_args *g, size_t tile)
 {
     if (g->rows == OPF_ROWS_LINES) {
-        size_t width = (size_t)g->window.out[2], line = tile / g->block * width, i = tile % g->block;
-        *first = line + width * i / g->block;
-        *rows  = line + width * (i + 1) / g->block - *first;
-        return;
+        size_t width = (size_t)g->window.out[2];
+        return tile / g->block * width + width * (tile % g->block) / g->block;
     }
-    *first = g->m * tile / g->tiles;
-    *rows  = g->m * (tile + 1) / g->tiles - *first;
+    return g->m * tile / g->tiles;
 }
 
 /* Pointers of one pixel, one a tap, mr apart. */
@@ -109,24 +106,25 @@ static void compute_rows(const opf_gemm_worker *w, const float *a, size_t image,
 void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block)
 {
     const opf_gemm_args *g  = w->args;
-    size_t               mr = w->env->kern->mr, taps = opf_gemm_taps_in_pointers(g);
+    size_t               mr = w->env->kern->mr, taps = opf_gemm_taps_in_pointers(g), tiles = opf_gemm_block_tiles(g, block);
+    for (size_t i = 0; i <= tiles; i++)
+        w->starts[i] = tile_start(g, block * g->block + i);
     if (g->rows == OPF_ROWS_LINES) {
         copy_lines(g, image, block, w->gathered);
         return;
     }
     size_t ahead = opf_gemm_reads_in_place(g) ? 1 : 0; /* the first tile of the next block, to prefetch */
-    for (size_t i = 0; i < g->block + ahead && block * g->block + i < g->tiles; i++) {
+    for (size_t i = 0; i < tiles + ahead && block * g->block + i < g->tiles; i++) {
         const float **pointers = w->pointers + i * taps * mr;
-        size_t        first, rows;
-        opf_gemm_tile_rows(g, block * g->block + i, &first, &rows);
+        const size_t  first = w->starts[i], rows = (i < tiles ? w->starts[i + 1] : tile_start(g, block * g->block + i + 1)) - first;
         float *computed = w->gathered + i * mr * g->kc, *gathered = w->gathered + i * mr * g->taps * g->kc;
-        if (g->prologue.program.n != 0)
+        if (opf_gemm_computes_rows(g))
             compute_rows(w, image, index, first, rows, computed);
         else if (g->rows == OPF_ROWS_GATHER)
             opf_gemm_gather_rows(w->env->kern, g, image, first, rows, w->pointers + (g->block + 1) * taps * mr, gathered);
         for (size_t r = 0; r < mr; r++) {
             size_t row = first + (r < rows ? r : rows - 1);
-            if (g->prologue.program.n != 0) {
+            if (opf_gemm_computes_rows(g)) {
                 pointers[r] = computed + (row - first) * g->kc;
             } else if (g->rows == OPF_ROWS_LINEAR) {
                 pointers[r] = image + (ptrdiff_t)row * g->a_row;

@@ -5,19 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static void multiply(const opf_gemm_worker *w, opf_gemm_tile *tile, size_t row, size_t rows, size_t cols)
-{
-    const opf_gemm_args *g = w->args;
-    if (g->rows == OPF_ROWS_LINES) {
-        tile->line    = w->gathered + row % (size_t)g->window.out[2] * g->lines.step;
-        tile->offsets = g->lines.offsets;
-        tile->step    = g->lines.step;
-        w->env->kern->gemm_lines(tile, rows, cols);
-    } else {
-        w->env->kern->gemm(tile, rows, cols);
-    }
-}
-
 /* ---- results in parts ---- */
 
 static const opf_gemm_part *part_of(const opf_gemm_args *g, size_t col)
@@ -104,46 +91,78 @@ void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_
     env->kern->gemm(&tile, rows, cols);
 }
 
-/* The next tile's rows while the first panel streams by (later panels find them in cache), and of the next panel a share
-   in each tile of the block. */
-static void prefetch_next(const opf_gemm_args *g, opf_gemm_tile *tile, size_t block, size_t i, size_t panel, size_t mr, size_t nr)
+/* A panel's tiles in one block. What they share is set once: a tile may take no longer than a few hundred cycles. */
+typedef struct strip {
+    opf_gemm_tile tile; /* the one at hand */
+    float        *c;    /* of the block's first row, as residual */
+    const float  *residual;
+    size_t        tiles, cols;
+    const float  *next_b; /* a share of it is prefetched in each tile */
+    size_t        next_b_step;
+    size_t        next_a; /* tiles that prefetch the rows of the one behind them: from here to next_a_end */
+    size_t        next_a_end;
+} strip;
+
+/* Of the next panel a share is fetched in each tile of the block. */
+static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_t nr)
 {
     enum { LINE = 16 };
-    size_t tiles = g->tiles - block * g->block < g->block ? g->tiles - block * g->block : g->block;
-    if (opf_gemm_reads_in_place(g) && (i + 1 < tiles ? panel == 0 : panel + 1 == g->panels && block + 1 < g->blocks))
-        tile->next_a = tile->a + opf_gemm_taps_in_pointers(g) * mr;
     if (g->b == NULL || g->panels * g->blocks == 1)
         return;
-    size_t chunks = tile->taps * opf_gemm_divide_up(tile->kc, LINE), lines = tile->taps * tile->kc * nr / LINE;
-    tile->next_b_rate = opf_gemm_divide_up(lines, chunks * tiles);
-    tile->next_b      = tile->b + i * tile->next_b_rate * chunks * LINE;
-    if (panel + 1 < g->panels)
-        tile->next_b += g->taps * g->kc * nr;
-    else
-        tile->next_b -= panel * g->taps * g->kc * nr;
+    size_t chunks = s->tile.taps * opf_gemm_divide_up(s->tile.kc, LINE), lines = s->tile.taps * s->tile.kc * nr / LINE;
+    s->tile.next_b_rate = opf_gemm_divide_up(lines, chunks * s->tiles);
+    s->next_b_step      = s->tile.next_b_rate * chunks * LINE;
+    s->next_b           = panel + 1 < g->panels ? s->tile.b + g->taps * g->kc * nr : s->tile.b - panel * g->taps * g->kc * nr;
 }
 
-static void run_tile(const opf_gemm_worker *w, opf_gemm_tile *tile, size_t block, size_t i, size_t panel, const float *b, size_t first,
-                     size_t rows, size_t cols)
+static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
 {
     const opf_gemm_args *g    = w->args;
-    size_t               mr   = w->env->kern->mr;
-    bool                 flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
-    tile->a                   = w->pointers + i * opf_gemm_taps_in_pointers(g) * mr;
-    tile->taps                = flat ? 1 : g->taps;
-    tile->kc                  = flat ? w->n_k : g->kc;
-    tile->b                   = b + w->first_k * w->env->kern->nr;
+    const bool           flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
+    strip                s    = {.tiles = opf_gemm_block_tiles(g, block)};
+    s.tile      = opf_gemm_tile_at(w->env, g, image, group, w->starts[0], panel, &s.cols);
+    s.tile.taps = flat ? 1 : g->taps;
+    s.tile.kc   = flat ? w->n_k : g->kc;
+    s.tile.b    = b + w->first_k * w->env->kern->nr;
     if (w->first_k != 0) { /* onto the sums so far */
-        tile->bias            = NULL;
-        tile->residual        = tile->c;
-        tile->residual_stride = tile->c_stride;
+        s.tile.bias            = NULL;
+        s.tile.residual        = s.tile.c;
+        s.tile.residual_stride = s.tile.c_stride;
     }
     if (w->first_k + w->n_k != g->taps * g->kc) {
-        tile->lo = -INFINITY;
-        tile->hi = INFINITY;
+        s.tile.lo = -INFINITY;
+        s.tile.hi = INFINITY;
     }
-    prefetch_next(g, tile, block, i, panel, mr, w->env->kern->nr);
-    multiply(w, tile, first, rows, cols);
+    s.c        = s.tile.c;
+    s.residual = s.tile.residual;
+    if (g->rows == OPF_ROWS_LINES) {
+        s.tile.offsets = g->lines.offsets;
+        s.tile.step    = g->lines.step;
+    } else if (opf_gemm_reads_in_place(g)) { /* rows come with the first panel; later ones find them in cache */
+        s.next_a     = panel == 0 ? 0 : s.tiles - 1;
+        s.next_a_end = panel + 1 == g->panels && block + 1 < g->blocks ? s.tiles : s.tiles - 1;
+    }
+    prefetch_panel(g, &s, panel, w->env->kern->nr);
+    return s;
+}
+
+/* Tile i, to its place in the result, or to c. */
+static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
+{
+    const opf_gemm_args *g     = w->args;
+    const size_t         first = w->starts[i], rows = w->starts[i + 1] - first, mr = w->env->kern->mr;
+    const ptrdiff_t      row   = (ptrdiff_t)(first - w->starts[0]);
+    s->tile.c        = c != NULL ? c : s->c + row * s->tile.c_stride;
+    s->tile.residual = s->residual == NULL ? NULL : s->residual + row * s->tile.residual_stride;
+    s->tile.next_b   = s->next_b == NULL ? NULL : s->next_b + i * s->next_b_step;
+    if (g->rows == OPF_ROWS_LINES) {
+        s->tile.line = w->gathered + (size_t)row * g->lines.step;
+        w->env->kern->gemm_lines(&s->tile, rows, s->cols);
+    } else {
+        s->tile.a      = w->pointers + i * opf_gemm_taps_in_pointers(g) * mr;
+        s->tile.next_a = i >= s->next_a && i < s->next_a_end ? s->tile.a + opf_gemm_taps_in_pointers(g) * mr : NULL;
+        w->env->kern->gemm(&s->tile, rows, s->cols);
+    }
 }
 
 /* Whether what follows the products can happen where they are stored, a tile at a time: a clamp, or one unary operator. */
@@ -158,75 +177,77 @@ static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride
         opf_program_run(w->env->kern, &w->args->epilogue.program, NULL, NULL, c, stride, c, stride, rows, cols, NULL);
 }
 
+enum { FEW_PANELS = 16, FLOATS_OF_FEW = 1 << 12 }; /* half of the smallest L1 */
+
 /* Few and short panels stay in L1 together: then rows go by once, and the result is written from its begin to its end, which
    memory likes best. */
 static bool goes_by_rows(const opf_gemm_args *g, const opf_kern *kern)
 {
-    enum { MOST = 1 << 12 }; /* floats: half of the smallest L1 */
-    return g->b != NULL && g->part == 0 && g->n_parts == 0 && g->panels > 1 && g->panels * kern->nr * g->taps * g->kc <= MOST &&
-           finishes_in_place(g);
+    return g->b != NULL && g->part == 0 && g->n_parts == 0 && g->panels > 1 && g->panels <= FEW_PANELS &&
+           g->panels * kern->nr * g->taps * g->kc <= FLOATS_OF_FEW && finishes_in_place(g);
 }
 
 /* The tiles of a block for panels [panel, end). */
-static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t end)
+static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t end, const float *b)
 {
-    enum { LINE = 16 };
-    const opf_gemm_args *g    = w->args;
-    const size_t         nr   = w->env->kern->nr, size = g->taps * g->kc * nr, left = g->tiles - block * g->block;
-    const float         *b    = g->b + group * g->panels * size;
-    const size_t         last = (g->n - panel * nr < (end - panel) * nr ? g->n - panel * nr : (end - panel) * nr);
-    for (size_t i = 0; i < (left < g->block ? left : g->block); i++) {
-        size_t first, rows, cols;
-        opf_gemm_tile_rows(g, block * g->block + i, &first, &rows);
-        opf_gemm_tile tile = opf_gemm_tile_at(w->env, g, image, group, first, panel, &cols);
-        float        *c    = tile.c;
-        for (size_t p = panel; p < end; p++) {
-            if (p != panel)
-                tile = opf_gemm_tile_at(w->env, g, image, group, first, p, &cols);
-            run_tile(w, &tile, block, i, p, b + p * size, first, rows, cols);
-        }
-        finish_in_place(w, c, g->c_row, rows, last);
+    const opf_gemm_args *g  = w->args;
+    const size_t         nr = w->env->kern->nr, left = g->n - panel * nr, n = end - panel, cols = left < n * nr ? left : n * nr;
+    strip                strips[FEW_PANELS];
+    for (size_t p = 0; p < n; p++)
+        strips[p] = begin_strip(w, image, group, block, panel + p, b + p * g->taps * g->kc * nr);
+    for (size_t i = 0; i < strips[0].tiles; i++) {
+        for (size_t p = 0; p < n; p++)
+            run_tile(w, &strips[p], i, NULL);
+        finish_in_place(w, strips[0].tile.c, g->c_row, w->starts[i + 1] - w->starts[i], cols);
     }
 }
 
-/* The tiles of a block for one panel. An epilogue runs on several tiles at a time, which wait for it in L1. */
+/* The tiles that wait in scratch, their first row at `start`: through the epilogue to their place. */
+static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group, size_t panel, size_t start, size_t rows, bool parted)
+{
+    const opf_gemm_args *g      = w->args;
+    const opf_run_env   *env    = w->env;
+    const bool           direct = g->c_col == 1 && !parted;
+    size_t               nr = env->kern->nr, cols;
+    const opf_gemm_tile  at = opf_gemm_tile_at(env, g, image, group, start, panel, &cols);
+    if (g->epilogue.program.n != 0) {
+        opf_operand operands[OPF_PROGRAM_OPERANDS];
+        opf_store   stores[OPF_PROGRAM_OPERANDS];
+        opf_bound_at(env, &g->epilogue, image, start, group * g->n + panel * nr, operands, stores);
+        opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)cols, direct ? at.c : w->tile,
+                        direct ? at.c_stride : (ptrdiff_t)cols, rows, cols, w->program);
+    }
+    if (parted)
+        store_parts(w, image, start, rows, panel * nr, cols);
+    else if (!direct)
+        env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, rows);
+}
+
+/* The tiles of a block for one panel. An epilogue of more than one operator runs on several tiles at a time, which wait for
+   it in L1. */
 static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
 {
-    const opf_gemm_args *g    = w->args;
-    const opf_run_env   *env  = w->env;
-    size_t               mr   = env->kern->mr, nr = env->kern->nr, waiting = 0, start = 0;
-    size_t               end  = block * g->block + g->block < g->tiles ? g->block : g->tiles - block * g->block;
-    for (size_t i = 0; i < end; i++) {
-        size_t first, rows, cols;
-        opf_gemm_tile_rows(g, block * g->block + i, &first, &rows);
-        opf_gemm_tile tile   = opf_gemm_tile_at(env, g, image, group, first, panel, &cols);
-        const bool    parted = is_parted(g, panel * nr, cols), direct = g->c_col == 1 && !parted;
-        if (direct && finishes_in_place(g)) {
-            run_tile(w, &tile, block, i, panel, b, first, rows, cols);
-            if (w->first_k + w->n_k == g->taps * g->kc)
-                finish_in_place(w, tile.c, tile.c_stride, rows, cols);
-            continue;
+    const opf_gemm_args *g      = w->args;
+    const size_t         mr     = w->env->kern->mr;
+    strip                s      = begin_strip(w, image, group, block, panel, b);
+    const bool           parted = is_parted(g, panel * w->env->kern->nr, s.cols);
+    if (finishes_in_place(g) && !parted) {
+        const bool is_last = w->first_k + w->n_k == g->taps * g->kc;
+        for (size_t i = 0; i < s.tiles; i++) {
+            run_tile(w, &s, i, NULL);
+            if (is_last)
+                finish_in_place(w, s.tile.c, s.tile.c_stride, w->starts[i + 1] - w->starts[i], s.cols);
         }
-        start         = waiting == 0 ? first : start;
-        tile.c        = w->tile + waiting * cols;
-        tile.c_stride = (ptrdiff_t)cols;
-        run_tile(w, &tile, block, i, panel, b, first, rows, cols);
-        waiting += rows;
-        if (i + 1 < end && waiting + mr <= OPF_GEMM_WAITING * mr)
+        return;
+    }
+    s.tile.c_stride = (ptrdiff_t)s.cols;
+    for (size_t i = 0, from = 0; i < s.tiles; i++) {
+        const size_t start = w->starts[from];
+        run_tile(w, &s, i, w->tile + (w->starts[i] - start) * s.cols);
+        if (i + 1 < s.tiles && w->starts[i + 1] - start + mr <= OPF_GEMM_WAITING * mr)
             continue;
-        const opf_gemm_tile at = opf_gemm_tile_at(env, g, image, group, start, panel, &cols);
-        if (g->epilogue.program.n != 0) {
-            opf_operand operands[OPF_PROGRAM_OPERANDS];
-            opf_store   stores[OPF_PROGRAM_OPERANDS];
-            opf_bound_at(env, &g->epilogue, image, start, group * g->n + panel * nr, operands, stores);
-            opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)cols, direct ? at.c : w->tile,
-                            direct ? at.c_stride : (ptrdiff_t)cols, waiting, cols, w->program);
-        }
-        if (parted)
-            store_parts(w, image, start, waiting, panel * nr, cols);
-        else if (!direct)
-            env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, waiting);
-        waiting = 0;
+        finish_waiting(w, image, group, panel, start, w->starts[i + 1] - start, parted);
+        from = i + 1;
     }
 }
 
@@ -240,8 +261,12 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, opf_g
     size_t taps = opf_gemm_taps_in_pointers(g), at = 0, rows = g->block * kern->mr, ahead = kern->mr;
     w->pointers = (const float **)(void *)(scratch + at);
     at += round_64(((rows + ahead) * taps + g->taps) * sizeof(float *));
+    w->starts = (size_t *)(void *)(scratch + at);
+    at += round_64((g->block + 1) * sizeof(size_t));
+    w->scaled = (float *)(void *)(scratch + at);
+    at += g->scales_b ? round_64(g->panels * kern->nr * g->kc * sizeof(float)) : 0;
     w->gathered = (float *)(void *)(scratch + at);
-    at += opf_gemm_has_own_rows(g)             ? round_64(rows * g->taps * g->kc * sizeof(float))
+    at += opf_gemm_has_own_rows(g)    ? round_64(rows * g->taps * g->kc * sizeof(float))
           : g->rows == OPF_ROWS_LINES ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
                                       : 0;
     w->panel = (float *)(void *)(scratch + at);
@@ -249,7 +274,7 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, opf_g
     w->tile = (float *)(void *)(scratch + at);
     at += round_64(OPF_GEMM_WAITING * kern->mr * kern->nr * sizeof(float));
     w->program = (float *)(void *)(scratch + at);
-    size_t before = g->prologue.program.n != 0 ? opf_program_scratch(&g->prologue.program) : 0;
+    size_t before = opf_gemm_computes_rows(g) ? opf_program_scratch(&g->prologue.program) : 0;
     size_t after  = g->epilogue.program.n != 0 ? opf_program_scratch(&g->epilogue.program) : 0;
     return at + round_64((before > after ? before : after) * sizeof(float));
 }
@@ -269,12 +294,29 @@ static void run_parts(opf_gemm_worker *w, size_t image, size_t group, size_t blo
     }
 }
 
+/* Factors of the elements of rows, of an image: the packed b takes them, which is smaller than a. */
+static void scale_panels(const opf_gemm_worker *w, size_t image, const float *b)
+{
+    const opf_gemm_args *g = w->args;
+    const size_t         nr = w->env->kern->nr;
+    opf_operand          factor[OPF_PROGRAM_OPERANDS];
+    opf_store            stores[OPF_PROGRAM_OPERANDS];
+    opf_bound_at(w->env, &g->prologue, image, 0, 0, factor, stores);
+    for (size_t p = 0; p < g->panels; p++)
+        for (size_t k = 0; k < g->kc; k++) {
+            const float  x   = ((const float *)factor[0].data)[(ptrdiff_t)k * factor[0].col];
+            const size_t row = (p * g->kc + k) * nr;
+            for (size_t n = 0; n < nr; n++)
+                w->scaled[row + n] = b[row + n] * x;
+        }
+}
+
 /* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
    panels stream by; with b of this run a panel is packed once and used by all blocks. */
 void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const opf_gemm_args *g = args;
-    opf_gemm_worker               w = {.env = env, .args = g, .n_k = g->taps * g->kc};
+    opf_gemm_worker      w = {.env = env, .args = g, .n_k = g->taps * g->kc};
     (void)scratch_layout(g, env->kern, &w, scratch);
     const bool by_rows = goes_by_rows(g, env->kern);
     size_t     nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;
@@ -285,7 +327,12 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
         size_t block = g->b != NULL ? inner / g->panels : inner % g->blocks;
         const float *b;
         next = unit + 1;
-        if (g->b != NULL) {
+        if (g->scales_b) {
+            if (packed != outer)
+                scale_panels(&w, image, g->b + group * g->panels * g->kc * nr);
+            packed = outer;
+            b      = w.scaled + panel * g->kc * nr;
+        } else if (g->b != NULL) {
             b = g->b + (group * g->panels + panel) * g->taps * g->kc * nr;
         } else {
             size_t key = outer * g->panels + panel, cols = g->n - panel * nr < nr ? g->n - panel * nr : nr;
@@ -306,7 +353,7 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
             prepared = SIZE_MAX; /* the pointers have moved */
         } else if (by_rows) {
             next = end - unit < g->panels - panel ? end : unit + (g->panels - panel);
-            run_rows(&w, image, group, block, panel, panel + (next - unit));
+            run_rows(&w, image, group, block, panel, panel + (next - unit), b);
         } else {
             run_panel(&w, image, group, block, panel, b);
         }

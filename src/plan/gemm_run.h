@@ -9,6 +9,8 @@ typedef struct opf_gemm_worker {
     const opf_run_env   *env;
     const opf_gemm_args *args;
     const float        **pointers; /* [block][taps*mr] */
+    size_t              *starts;   /* first row of each tile of the block, and of the tile behind it */
+    float               *scaled;   /* b with its rows scaled: [n/nr][kc][nr] */
     float               *gathered; /* [block][mr][taps*kc]: rows that are gathered, or computed by the prologue */
     float               *panel;    /* b of this run: [kc][nr] */
     float               *tile;     /* [OPF_GEMM_WAITING*mr][nr] for the epilogue */
@@ -18,9 +20,8 @@ typedef struct opf_gemm_worker {
 
 enum { OPF_GEMM_WAITING = 4 }; /* tiles that an epilogue takes at a time */
 
-/* Balanced tiles: sizes differ by at most one, so no tile has a lonely row or two. By lines a block is a line of pixels. */
-void opf_gemm_tile_rows(const opf_gemm_args *args, size_t tile, size_t *first, size_t *rows);
-/* Row pointers of the tiles of a block; rows beyond a tile repeat its last one. */
+/* The block's tiles: their starts, balanced, so that no tile has a lonely row or two (by lines a block is a line of pixels),
+   and their row pointers; rows beyond a tile repeat its last one. */
 void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block);
 /* Rows first to first + rows - 1, element by element, to contiguous memory: taps outermost, as weights are packed. pointers:
    scratch, one a tap. */
@@ -33,21 +34,32 @@ void opf_gemm_tile_pointers(const opf_gemm_args *args, const float *image, size_
 void   opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch);
 size_t opf_gemm_scratch(const opf_gemm_args *args, const opf_kern *kern);
 
+static inline bool opf_gemm_computes_rows(const opf_gemm_args *g)
+{
+    return g->prologue.program.n != 0 && !g->scales_b;
+}
+
 /* Rows that are copied or computed, so that they lie in scratch. */
 static inline bool opf_gemm_has_own_rows(const opf_gemm_args *g)
 {
-    return g->rows == OPF_ROWS_GATHER || g->prologue.program.n != 0;
+    return g->rows == OPF_ROWS_GATHER || opf_gemm_computes_rows(g);
 }
 
 /* Its tiles' rows lie in the operand itself, so that they can be named before their turn. */
 static inline bool opf_gemm_reads_in_place(const opf_gemm_args *g)
 {
-    return (g->rows == OPF_ROWS_LINEAR || g->rows == OPF_ROWS_WINDOW) && g->prologue.program.n == 0;
+    return (g->rows == OPF_ROWS_LINEAR || g->rows == OPF_ROWS_WINDOW) && !opf_gemm_computes_rows(g);
 }
 
 static inline size_t opf_gemm_taps_in_pointers(const opf_gemm_args *g)
 {
     return g->rows == OPF_ROWS_WINDOW ? g->taps : 1;
+}
+
+static inline size_t opf_gemm_block_tiles(const opf_gemm_args *g, size_t block)
+{
+    size_t left = g->tiles - block * g->block;
+    return left < g->block ? left : g->block;
 }
 
 static inline size_t opf_gemm_divide_up(size_t a, size_t b)
