@@ -40,7 +40,8 @@ CHANNELS = [(c, c) for c in (4, 8, 16, 32, 64, 128, 192, 256, 320)] + [(4, 64), 
 SIZES = [(size, 1) for size in (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 28, 56)] + [(7, 4), (4, 8)]
 # Strictest first: of bounds that are equally good it keeps the direct form.
 CANDIDATES = {"LARGEST_TILE": (4,), "CHANNELS": (64, 32, 16, 8, 4, 1), "TILES": (16, 9, 6, 4, 2, 1), "LARGE": (4 << 20,),
-              "TILES_OF_LARGE": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1), "PIXELS_OF_TILE": (12, 10, 9, 8, 6, 4, 1)}
+              "TILES_OF_LARGE": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1), "TILES_OF_LARGE_AVX512": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1),
+              "PIXELS_OF_TILE": (12, 10, 9, 8, 6, 4, 1)}
 
 
 class Shape:
@@ -60,12 +61,13 @@ class Shape:
     def __str__(self):
         return f"{self.images}x{self.channels}x{self.size}x{self.size} to {self.filters}"
 
-    def takes(self, bounds):
+    def takes(self, bounds, level):
         """The decision that src/plan/winograd.c makes."""
+        of_large = bounds["TILES_OF_LARGE_AVX512" if level == "avx512" else "TILES_OF_LARGE"]
         def is_faster(side):
             tiles, area = self.tiles(side), side * side
             return (min(self.channels, self.filters) >= bounds["CHANNELS"] and tiles * area >= 16 * bounds["TILES"]
-                    and (self.bytes(side) <= bounds["LARGE"] or tiles >= bounds["TILES_OF_LARGE"])
+                    and (self.bytes(side) <= bounds["LARGE"] or tiles >= of_large)
                     and 16 * self.images * self.size**2 >= bounds["PIXELS_OF_TILE"] * area * tiles)
 
         return next((side for side in TILES if side <= bounds["LARGEST_TILE"] and is_faster(side)), 0)
@@ -140,14 +142,18 @@ def measure(tools, model, level, rounds, cold):
 
 
 def loss(choose, found):
-    """Time lost on average against always taking the fastest form; choose gives the form of a shape."""
-    return float(np.mean([times[choose(shape)] / min(times.values()) - 1 for shape, times in found]))
+    """Time lost on average against always taking the fastest form; choose gives the form of a shape at a level."""
+    return float(np.mean([times[choose(shape, level)] / min(times.values()) - 1 for shape, level, times in found]))
 
 
 def search(found):
-    names = list(CANDIDATES)
-    tables = (dict(zip(names, values)) for values in itertools.product(*CANDIDATES.values()))
-    return min(tables, key=lambda bounds: loss(lambda shape: shape.takes(bounds), found))
+    """Bounds of a level that this machine lacks stay as they are."""
+    candidates, now = dict(CANDIDATES), committed()
+    for name, level in (("TILES_OF_LARGE", "avx2"), ("TILES_OF_LARGE_AVX512", "avx512")):
+        if all(level != measured for _, measured, _ in found):
+            candidates[name] = (now[name],)
+    tables = (dict(zip(candidates, values)) for values in itertools.product(*candidates.values()))
+    return min(tables, key=lambda bounds: loss(lambda shape, level: shape.takes(bounds, level), found))
 
 
 def vector_levels(tool, model):
@@ -170,14 +176,14 @@ def main():
             if any(form_of(tool, model, level) != side for side, tool in tools.items()):
                 continue
             times = measure(tools, model, level, options.rounds, shape.bytes(TILES[0]) > committed()["LARGE"])
-            found.append((shape, times))
+            found.append((shape, level, times))
             told = ", ".join(f"{f'tiles of {form}' if form else 'direct'} {times[form]:9.4f} ms" for form in FORMS)
             print(f"{level:7} {str(shape):26} {told}", flush=True)
         if sys.stderr.isatty():
             print(f"\r\033[K[{done + 1}/{len(shapes)}]", end="", file=sys.stderr, flush=True)
     now, best = committed(), search(found)
-    was, lost = loss(lambda shape: shape.takes(now), found), loss(lambda shape: shape.takes(best), found)
-    print(f"without Winograd {100 * loss(lambda shape: 0, found):6.2f} % are lost")
+    was, lost = (loss(lambda shape, level: shape.takes(bounds, level), found) for bounds in (now, best))
+    print(f"without Winograd {100 * loss(lambda shape, level: 0, found):6.2f} % are lost")
     print(f"committed bounds {100 * was:6.2f} %  {now}")
     print(f"found bounds     {100 * lost:6.2f} %  {best}")
     if options.write and lost < was - NOISE:

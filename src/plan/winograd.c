@@ -278,12 +278,12 @@ static size_t tiles_of(const opf_gemm_args *args, size_t size)
     return args->images * divide_up((size_t)args->window.out[1], size) * divide_up((size_t)args->window.out[2], size);
 }
 
-static bool is_faster(const opf_gemm_args *args, size_t size)
+static bool is_faster(const opf_gemm_args *args, size_t size, size_t tiles_of_large)
 {
     size_t tiles = tiles_of(args, size), bytes = points_of(size) * sizeof(float) * args->kc * args->n;
     return args->kc >= OPF_COST_WINOGRAD_CHANNELS && args->n >= OPF_COST_WINOGRAD_CHANNELS &&
            tiles * size * size >= 16 * OPF_COST_WINOGRAD_TILES &&
-           (bytes <= OPF_COST_WINOGRAD_LARGE || tiles >= OPF_COST_WINOGRAD_TILES_OF_LARGE) &&
+           (bytes <= OPF_COST_WINOGRAD_LARGE || tiles >= tiles_of_large) &&
            args->images * args->m * 16 >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * size * size * tiles;
 }
 
@@ -293,7 +293,8 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     const opf_kern *kern = planner->options->kern;
     if (planner->options->exact || !can_be(args))
         return;
-    size_t size = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && is_faster(args, 4) ? 4 : is_faster(args, 2) ? 2 : 0;
+    size_t large = kern->level == OPF_CPU_AVX512 ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
+    size_t size  = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && is_faster(args, 4, large) ? 4 : is_faster(args, 2, large) ? 2 : 0;
     if (size == 0)
         return;
     opf_weight_format format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, (int64_t)size);
