@@ -46,7 +46,7 @@ typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols)
     X(SIGN) X(GELU) X(GELU_TANH) X(SWISH /* p0 beta: x*sigmoid(beta*x) */)                                             \
     X(HARD_SIGMOID /* p0 alpha, p1 beta */) X(HARD_SWISH /* x*max(0,min(1,x/6+0.5)) */) X(SOFTPLUS) X(MISH)            \
     X(ELU /* p0 alpha */) X(SELU /* p0 alpha, p1 gamma */) X(CELU /* p0 alpha */) X(SOFTSIGN)                          \
-    X(THRESHOLDED_RELU /* p0 alpha */) X(SIN) X(COS)                                                                   \
+    X(THRESHOLDED_RELU /* p0 alpha */) X(SIN) X(COS) X(AFFINE /* x*p0 + p1, each rounded */)                           \
     X(QUANTIZE /* b: scale; p0 lo, p1 hi: the level of a/b above the zero point, in [lo, hi]; 0 for NaN */)
 typedef enum opf_ew {
 #define X(name) OPF_EW_##name,
@@ -212,7 +212,7 @@ typedef struct opf_store {
 void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
                      const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch);
 size_t opf_program_scratch(const opf_program *program); /* floats */
-/* One operator of the tile alone: with dst at src it runs in place, without scratch and operands. */
-bool opf_program_is_unary(const opf_program *program);
+/* Unary operators one after the other: with dst at src they run in place, without scratch and operands. */
+bool opf_program_is_chain(const opf_program *program);
 
 #endif

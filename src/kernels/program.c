@@ -178,13 +178,17 @@ static void run_block(machine *m, const area *block)
         write_block(m->kern, &m->dst, block, result);
 }
 
-bool opf_program_is_unary(const opf_program *program)
+bool opf_program_is_chain(const opf_program *program)
 {
-    const opf_instr *instr = &program->instr[0];
-    return program->n == 1 && program->levels == OPF_TYPE_NONE && instr->store < 0 && instr->args[0] == 0 && !opf_ew_reads_b(instr->op);
+    for (uint32_t i = 0; i < program->n; i++) {
+        const opf_instr *instr = &program->instr[i];
+        if (instr->store >= 0 || instr->args[0] != (int16_t)i || opf_ew_reads_b(instr->op))
+            return false;
+    }
+    return program->n != 0 && program->levels == OPF_TYPE_NONE;
 }
 
-static void run_unary(const opf_kern *kern, const opf_instr *instr, float *x, ptrdiff_t row, size_t rows, size_t cols)
+static void run_in_place(const opf_kern *kern, const opf_instr *instr, float *x, ptrdiff_t row, size_t rows, size_t cols)
 {
     if (kern->ew_rows[instr->op] != NULL)
         kern->ew_rows[instr->op](x, row, rows, cols, instr->params);
@@ -193,13 +197,25 @@ static void run_unary(const opf_kern *kern, const opf_instr *instr, float *x, pt
             kern->ew[instr->op](x, x, NULL, cols, instr->params);
 }
 
+/* Operator by operator, over pieces that stay in L1 meanwhile. */
+static void run_chain(const opf_kern *kern, const opf_program *program, float *x, ptrdiff_t row, size_t rows, size_t cols)
+{
+    enum { PIECE = 2048 };
+    const size_t width = program->n == 1 || cols < PIECE ? cols : PIECE, height = program->n == 1 ? rows : (PIECE - 1) / width + 1;
+    for (size_t r = 0; r < rows; r += height)
+        for (size_t c = 0; c < cols; c += width)
+            for (uint32_t i = 0; i < program->n; i++)
+                run_in_place(kern, &program->instr[i], x + (ptrdiff_t)r * row + c, row, rows - r < height ? rows - r : height,
+                             cols - c < width ? cols - c : width);
+}
+
 void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
                      const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch)
 {
     if (rows == 0 || cols == 0)
         return;
-    if (src == dst && src_row == dst_row && opf_program_is_unary(program)) {
-        run_unary(kern, &program->instr[0], dst, dst_row, rows, cols);
+    if (src == dst && src_row == dst_row && opf_program_is_chain(program)) {
+        run_chain(kern, program, dst, dst_row, rows, cols);
         return;
     }
     machine m = {.kern = kern, .program = program, .operands = operands, .stores = stores};

@@ -190,6 +190,7 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
         }
     }
     take_clamp(args, program);
+    opf_lower_scalars(planner, &rest);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     if (program->n != 0)
         OPF_TRY(opf_bind(planner, &rest, result, split, &args->epilogue, operands, stores, error));

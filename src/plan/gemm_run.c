@@ -165,10 +165,10 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     }
 }
 
-/* Whether what follows the products can happen where they are stored, a tile at a time: a clamp, or one unary operator. */
+/* Whether what follows the products can happen where they are stored, a tile at a time: a clamp, or unary operators. */
 static bool finishes_in_place(const opf_gemm_args *g)
 {
-    return g->c_col == 1 && (g->epilogue.program.n == 0 || opf_program_is_unary(&g->epilogue.program));
+    return g->c_col == 1 && (g->epilogue.program.n == 0 || opf_program_is_chain(&g->epilogue.program));
 }
 
 static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride, size_t rows, size_t cols)
@@ -223,8 +223,7 @@ static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group,
         env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, rows);
 }
 
-/* The tiles of a block for one panel. An epilogue of more than one operator runs on several tiles at a time, which wait for
-   it in L1. */
+/* The tiles of a block for one panel. An epilogue with operands runs on several tiles at a time, which wait for it in L1. */
 static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
 {
     const opf_gemm_args *g      = w->args;

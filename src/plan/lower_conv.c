@@ -293,6 +293,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
         rest.program.n = 0;
     }
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
+    opf_lower_scalars(planner, &rest);
     args.has_epilogue = rest.program.n != 0;
     if (args.has_epilogue)
         OPF_TRY(opf_bind(planner, &rest, &c->y, conv_split(c->y.rank), &args.epilogue, operands, stores, error));

@@ -335,6 +335,99 @@ bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node
     return !b.failed && result == (lowered->program.levels == OPF_TYPE_NONE ? OPF_FLOAT : lowered->program.levels);
 }
 
+/* ---- numbers ---- */
+
+/* The one constant number that argument `a` of an instruction is. */
+static bool is_number(const opf_planner *planner, const opf_lowered *lowered, int16_t a, float *x)
+{
+    opf_value_id     value = a < 0 ? lowered->operands[-a - 1] : 0;
+    const opf_const *c     = value == 0 ? NULL : opf_graph_value(planner->graph, value)->constant;
+    if (c == NULL || c->count != 1 || c->type != OPF_FLOAT)
+        return false;
+    *x = (float)opf_const_f64_at(c, 0);
+    return true;
+}
+
+/* x*1 and x + -0 are x, whatever x is. */
+static void take_number(const opf_planner *planner, const opf_lowered *lowered, opf_instr *instr)
+{
+    float          x;
+    const bool     second = is_number(planner, lowered, instr->args[1], &x);
+    const int16_t  other  = instr->args[second ? 0 : 1];
+    if (instr->op != OPF_EW_ADD && instr->op != OPF_EW_SUB && instr->op != OPF_EW_MUL)
+        return;
+    if ((!second && !is_number(planner, lowered, instr->args[0], &x)) || other < 0)
+        return;
+    const bool negated = instr->op == OPF_EW_SUB && !second;
+    *instr = (opf_instr){.op     = OPF_EW_AFFINE,
+                         .args   = {other, 0},
+                         .params = {instr->op == OPF_EW_MUL ? x : negated ? -1.0f : 1.0f,
+                                    instr->op == OPF_EW_MUL ? -0.0f : instr->op == OPF_EW_SUB && second ? -x : x},
+                         .store  = instr->store};
+}
+
+/* Instruction i + 1 adds to the product of i, which nothing else reads. */
+static bool is_product_and_sum(const opf_program *program, uint32_t i)
+{
+    const opf_instr *first = &program->instr[i], *second = &program->instr[i + 1];
+    if (first->op != OPF_EW_AFFINE || second->op != OPF_EW_AFFINE || first->store >= 0 || second->args[0] != (int16_t)(i + 1) ||
+        second->params[0] != 1.0f || first->params[1] != 0.0f || !signbit(first->params[1]))
+        return false;
+    for (uint32_t j = i + 2; j < program->n; j++)
+        for (int a = 0; a < (opf_ew_reads_b(program->instr[j].op) ? 2 : 1); a++)
+            if (program->instr[j].args[a] == (int16_t)(i + 1))
+                return false;
+    return true;
+}
+
+static void join_sums(opf_program *program)
+{
+    for (uint32_t i = 0; i + 1 < program->n;) {
+        if (!is_product_and_sum(program, i)) {
+            i++;
+            continue;
+        }
+        program->instr[i].params[1] = program->instr[i + 1].params[1];
+        program->instr[i].store     = program->instr[i + 1].store;
+        program->n--;
+        memmove(&program->instr[i + 1], &program->instr[i + 2], (program->n - i - 1) * sizeof *program->instr);
+        for (uint32_t j = i + 1; j < program->n; j++)
+            for (int a = 0; a < 2; a++)
+                if (program->instr[j].args[a] > (int16_t)(i + 1))
+                    program->instr[j].args[a]--;
+    }
+}
+
+static void drop_unread_operands(opf_lowered *lowered)
+{
+    opf_program *program = &lowered->program;
+    int16_t      renamed[OPF_PROGRAM_OPERANDS];
+    bool         read[OPF_PROGRAM_OPERANDS] = {false};
+    uint32_t     n = 0;
+    for (uint32_t i = 0; i < program->n; i++)
+        for (int a = 0; a < (opf_ew_reads_b(program->instr[i].op) ? 2 : 1); a++)
+            if (program->instr[i].args[a] < 0)
+                read[-program->instr[i].args[a] - 1] = true;
+    for (uint32_t o = 0; o < program->n_operands; o++)
+        if (read[o]) {
+            lowered->operands[n] = lowered->operands[o];
+            renamed[o]           = (int16_t)(-(int16_t)++n);
+        }
+    program->n_operands = n;
+    for (uint32_t i = 0; i < program->n; i++)
+        for (int a = 0; a < (opf_ew_reads_b(program->instr[i].op) ? 2 : 1); a++)
+            if (program->instr[i].args[a] < 0)
+                program->instr[i].args[a] = renamed[-program->instr[i].args[a] - 1];
+}
+
+void opf_lower_scalars(const opf_planner *planner, opf_lowered *lowered)
+{
+    for (uint32_t i = 0; i < lowered->program.n; i++)
+        take_number(planner, lowered, &lowered->program.instr[i]);
+    join_sums(&lowered->program);
+    drop_unread_operands(lowered);
+}
+
 /* ---- binding ---- */
 
 static bool split_strides(const opf_place *place, opf_split split, ptrdiff_t *outer, ptrdiff_t *row, ptrdiff_t *col)

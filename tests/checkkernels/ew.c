@@ -71,6 +71,7 @@ static double want(opf_ew op, double x, double y, const float *p)
     case OPF_EW_THRESHOLDED_RELU: return x > p0 ? x : 0;
     case OPF_EW_SIN: return sin(x);
     case OPF_EW_COS: return cos(x);
+    case OPF_EW_AFFINE: return (double)((float)(x * p0) + (float)p1);
     case OPF_EW_QUANTIZE: return isnan((float)x / (float)y) ? 0 : within(rint((double)((float)x / (float)y)), p0, p1) + 0.0;
     case OPF_EW_COUNT: break;
     }

@@ -13,6 +13,7 @@ static const struct {
     {OPF_EW_ADD, true},     {OPF_EW_MUL, true},    {OPF_EW_SUB, true},   {OPF_EW_MAX, true},   {OPF_EW_MIN, true},
     {OPF_EW_PRELU, true},   {OPF_EW_QUANTIZE, true},   {OPF_EW_RELU, false},  {OPF_EW_CLIP, false}, {OPF_EW_TANH, false}, {OPF_EW_SIGMOID, false},
     {OPF_EW_GELU, false},   {OPF_EW_COPY, false},  {OPF_EW_NEG, false},
+    {OPF_EW_AFFINE, false},
 };
 
 static void make_program(checker *check, opf_program *program, bool has_src)

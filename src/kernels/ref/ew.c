@@ -68,6 +68,7 @@ static float quantize(float x, float lo, float hi) /* never -0, which no level i
     X(THRESHOLDED_RELU, x > p[0] ? x : 0)                                                                              \
     X(SIN, sinf(x))                                                                                                    \
     X(COS, cosf(x))                                                                                                    \
+    X(AFFINE, x * p[0] + p[1])                                                                                         \
     X(QUANTIZE, quantize(x / y, p[0], p[1]))
 
 #define EW_FN(name, expression)                                                                                        \

@@ -47,6 +47,7 @@ V_INLINE v_f quantize(v_f x, v_f lo, v_f hi)
     X(CELU, v_select(v_lt(x, v_zero()), v_mul(v_set(p[0]), v_expm1_neg(v_div(x, v_set(p[0])))), x))                    \
     X(SOFTSIGN, v_div(x, v_add(v_set(1.0f), v_abs(x))))                                                                \
     X(THRESHOLDED_RELU, v_select(v_lt(v_set(p[0]), x), x, v_zero()))                                                   \
+    X(AFFINE, v_add(v_mul(x, v_set(p[0])), v_set(p[1])))                                                               \
     X(QUANTIZE, quantize(v_div(x, y), v_set(p[0]), v_set(p[1])))
 
 /* y is read only by the operators that take b: the compiler drops the load of the others. */
