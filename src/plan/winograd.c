@@ -108,6 +108,7 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
             for (size_t r = 0, begin = n * part / parts, end = n * (part + 1) / parts; r < mr; r++)
                 work->pointers[part * mr + r] = work->v + p * w->v_point + (begin + r < end ? begin + r : end - 1) * w->v_row;
         for (size_t k = 0; k < n_panels; k++) {
+            const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
             tile.b      = w->u + (p * g->panels + panel + k) * size;
             tile.next_b = k + 1 < n_panels ? tile.b + size : p + 1 < points ? w->u + ((p + 1) * g->panels + panel) * size : NULL;
             tile.next_b_rate = divide_up(nr, parts);
@@ -118,7 +119,7 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
                 if (part != 0 && tile.next_b != NULL)
                     tile.next_b += divide_up(g->kc, 16) * tile.next_b_rate * 16;
                 tile.c = work->m + p * w->m_point + begin * w->m_row + k * nr;
-                work->env->kern->gemm(&tile, end - begin, nr);
+                work->env->kern->gemm(&tile, end - begin, cols);
             }
         }
     }
