@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/cpu.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -84,12 +85,23 @@ enum { L1_NAME = _SC_LEVEL1_DCACHE_SIZE, L2_NAME = _SC_LEVEL2_CACHE_SIZE };
 enum { L1_NAME = -1, L2_NAME = -1 };
 #endif
 
+/* CPUID leaves a virtual machine each time it is asked, which takes longer than planning a step. */
+static size_t ask_once(_Atomic size_t *known, uint32_t level, int name, size_t fallback)
+{
+    size_t bytes = atomic_load(known);
+    if (bytes == 0)
+        atomic_store(known, bytes = first_of(cache_bytes(level), name, fallback));
+    return bytes;
+}
+
 size_t opf_cpu_l1_bytes(void)
 {
-    return first_of(cache_bytes(1), L1_NAME, 32u << 10);
+    static _Atomic size_t known;
+    return ask_once(&known, 1, L1_NAME, 32u << 10);
 }
 
 size_t opf_cpu_l2_bytes(void)
 {
-    return first_of(cache_bytes(2), L2_NAME, 512u << 10);
+    static _Atomic size_t known;
+    return ask_once(&known, 2, L2_NAME, 512u << 10);
 }

@@ -269,6 +269,18 @@ opf_status opf_model_plan_part(const opf_model *model, const opf_plan_request *r
     return opf_plan_create_part(request, &options, plan, error);
 }
 
+static void run_team(void *pool, void (*work)(void *user, int32_t thread, int32_t threads), void *user)
+{
+    opf_pool_run(pool, work, user);
+}
+
+opf_status opf_pack_weights(const opf_model *model, opf_pool *pool, opf_error *error)
+{
+    const opf_weights_team team = {.run = run_team, .pool = pool, .threads = opf_pool_threads(pool)};
+    OPF_OOM_IF(error, !opf_weights_build(model->weights, &team));
+    return OPF_OK;
+}
+
 opf_status opf_model_input_infos(const opf_model *model, bool (*number)(void *user, const char *symbol, int64_t *n), void *user,
                                  opf_arena *arena, opf_info **infos, opf_error *error)
 {

@@ -3,6 +3,7 @@
 #ifndef OPF_EXEC_MODEL_H
 #define OPF_EXEC_MODEL_H
 
+#include "exec/pool.h"
 #include "fuse/fuse.h"
 #include "kernels/kern.h"
 #include "onnx/load.h"
@@ -40,6 +41,9 @@ opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const 
                           opf_error *error);
 
 opf_status opf_model_plan_part(const opf_model *model, const opf_plan_request *request, bool reference, opf_plan **plan, opf_error *error);
+
+/* Packs what plans made so far ask for, on the threads of the pool: before they run. */
+opf_status opf_pack_weights(const opf_model *model, opf_pool *pool, opf_error *error);
 
 /* Infos of the graph's inputs when every symbol has the number `number` gives and unknown dims are symbols named "?".
    In arena. */

@@ -180,6 +180,7 @@ opf_status opf_runner_tensor(opf_runner *runner, opf_value_id value, opf_tensor 
     if (constant != NULL) {
         tensor->data = (void *)(uintptr_t)opf_weights_plain(runner->context->model->weights, constant);
         OPF_OOM_IF(error, tensor->data == NULL);
+        OPF_TRY(opf_pack_weights(runner->context->model, runner->context->pool, error));
     }
     if (tensor->data == NULL && live->info.n_values >= 0 && info->type != OPF_TYPE_NONE) { /* known, never computed */
         tensor->data = opf_arena_alloc_n(&runner->run, opf_type_size(info->type), (size_t)live->info.n_values + 1);
@@ -333,7 +334,11 @@ static opf_status make_plan(opf_runner *r, uint32_t begin, const opf_info *first
     for (opf_value_id v = 0; v < r->graph->n_values; v++)
         infos[v] = r->live[v].info;
     opf_plan_request request = {.graph = r->graph, .order = r->order, .n = r->n, .begin = begin, .needed = r->needed, .infos = infos, .first = first};
-    return opf_model_plan_part(r->context->model, &request, r->context->reference, plan, error);
+    OPF_TRY(opf_model_plan_part(r->context->model, &request, r->context->reference, plan, error));
+    opf_status status = opf_pack_weights(r->context->model, r->context->pool, error);
+    if (status != OPF_OK)
+        opf_plan_destroy(plan);
+    return status;
 }
 
 /* The plan from node `begin` on, cached or made. */

@@ -4,6 +4,7 @@
 #include "base/map.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,13 @@ typedef struct {
     size_t bytes;
 } packed;
 
+typedef struct {
+    const opf_const  *c;
+    opf_weight_format format;
+    void             *dst;
+    _Atomic int64_t   next; /* unit that nobody has taken */
+} job;
+
 struct opf_weights {
     opf_heap       *heap;
     opf_arena       arena;
@@ -21,6 +29,8 @@ struct opf_weights {
     opf_map         index; /* key to packed[] */
     packed         *list;
     uint32_t        n, capacity;
+    job            *jobs; /* to build */
+    uint32_t        n_jobs, job_capacity;
     size_t          bytes;
     size_t          extra_bytes, budget;
 };
@@ -75,7 +85,7 @@ static void give_back(void *user, const opf_const *leaf)
 }
 
 /* Under the lock. extra: counts against the budget. */
-static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_weight_format *format, bool extra)
+static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_weight_format *format, bool extra)
 {
     char     wanted[128]; /* a look-up allocates nothing */
     uint32_t i;
@@ -91,30 +101,71 @@ static const void *find_or_build(opf_weights *w, const opf_const *c, const opf_w
     packed item = {.data = opf_heap_alloc(w->heap, format->bytes), .bytes = format->bytes};
     if (item.data == NULL)
         return NULL;
-    void *scratch = NULL;
-    if (format->scratch_bytes != 0)
-        scratch = opf_heap_alloc(w->heap, format->scratch_bytes);
-    if ((format->scratch_bytes != 0 && scratch == NULL) || !OPF_PUSH(&w->arena, w->list, w->n, w->capacity, item)) {
-        opf_heap_free(w->heap, scratch, format->scratch_bytes);
+    const job todo = {.c = c, .format = *format, .dst = item.data};
+    if (!OPF_PUSH(&w->arena, w->list, w->n, w->capacity, item)) {
         opf_heap_free(w->heap, item.data, item.bytes);
         return NULL;
     }
-    if (!opf_map_put(&w->index, key, w->n - 1)) {
-        opf_heap_free(w->heap, scratch, format->scratch_bytes);
+    if (!OPF_PUSH(&w->arena, w->jobs, w->n_jobs, w->job_capacity, todo) || !opf_map_put(&w->index, key, w->n - 1))
         return NULL; /* the item stays in the list and is freed with it */
-    }
-    format->build(c, format->numbers, item.data, scratch);
-    opf_heap_free(w->heap, scratch, format->scratch_bytes);
-    opf_const_leaves(c, give_back, NULL);
     w->bytes += item.bytes;
     w->extra_bytes += extra ? item.bytes : 0;
     return item.data;
 }
 
+typedef struct {
+    job     *jobs;
+    uint32_t n;
+    char    *scratch; /* a piece a thread */
+    size_t   scratch_bytes;
+} workload;
+
+static void build_units(void *user, int32_t thread, int32_t threads)
+{
+    const workload *all     = user;
+    void           *scratch = all->scratch_bytes == 0 ? NULL : all->scratch + (size_t)thread * all->scratch_bytes;
+    (void)threads;
+    for (uint32_t i = 0; i < all->n; i++) {
+        job *j = &all->jobs[i];
+        for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;)
+            j->format.build(j->c, j->format.numbers, unit, j->dst, scratch);
+    }
+}
+
+/* Under the lock. */
+static bool build_all(opf_weights *w, const opf_weights_team *team)
+{
+    workload     all     = {.jobs = w->jobs, .n = w->n_jobs};
+    const size_t threads = team == NULL ? 1 : (size_t)team->threads;
+    for (uint32_t i = 0; i < w->n_jobs; i++) {
+        const size_t bytes = (w->jobs[i].format.scratch_bytes + 63) & ~(size_t)63;
+        all.scratch_bytes  = bytes > all.scratch_bytes ? bytes : all.scratch_bytes;
+    }
+    if (all.scratch_bytes != 0 && (all.scratch = opf_heap_alloc(w->heap, threads * all.scratch_bytes)) == NULL)
+        return false;
+    if (team == NULL)
+        build_units(&all, 0, 1);
+    else
+        team->run(team->pool, build_units, &all);
+    opf_heap_free(w->heap, all.scratch, threads * all.scratch_bytes);
+    for (uint32_t i = 0; i < w->n_jobs; i++)
+        opf_const_leaves(w->jobs[i].c, give_back, NULL);
+    w->n_jobs = 0;
+    return true;
+}
+
+bool opf_weights_build(opf_weights *weights, const opf_weights_team *team)
+{
+    (void)pthread_mutex_lock(&weights->lock);
+    const bool built = weights->n_jobs == 0 || build_all(weights, team);
+    (void)pthread_mutex_unlock(&weights->lock);
+    return built;
+}
+
 static const void *get(opf_weights *weights, const opf_const *c, const opf_weight_format *format, bool extra)
 {
     (void)pthread_mutex_lock(&weights->lock);
-    const void *data = find_or_build(weights, c, format, extra);
+    const void *data = find_or_ask(weights, c, format, extra);
     (void)pthread_mutex_unlock(&weights->lock);
     return data;
 }
@@ -136,9 +187,10 @@ void opf_weights_set_budget(opf_weights *weights, size_t bytes)
     (void)pthread_mutex_unlock(&weights->lock);
 }
 
-static void build_plain(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
+static void build_plain(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
     (void)numbers;
+    (void)unit;
     (void)scratch;
     opf_const_write(c, dst);
 }
@@ -151,7 +203,7 @@ const void *opf_weights_plain(opf_weights *weights, const opf_const *c)
         return &nothing;
     if (c->kind == OPF_CONST_BYTES && (uintptr_t)c->data % (size == 0 ? 1 : size) == 0)
         return c->data;
-    opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .build = build_plain};
+    opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .units = 1, .build = build_plain};
     return opf_weights_get(weights, c, &format);
 }
 
@@ -163,29 +215,26 @@ static int64_t round_up(int64_t n, int64_t multiple)
 }
 
 /* numbers: k, n, nr, transposed */
-static void build_panels(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
+static void build_panel(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
-    int64_t k = numbers[0], n = numbers[1], nr = numbers[2];
-    float  *panel = dst, *rows = scratch;
-    for (int64_t n0 = 0; n0 < n; n0 += nr, panel += k * nr) {
-        int64_t cols = n - n0 < nr ? n - n0 : nr;
-        if (numbers[3] == 0 && cols == nr) {
-            opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, panel);
-            continue;
-        }
-        memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
-        if (numbers[3] == 0) {
-            opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, rows);
-            for (int64_t i = 0; i < k; i++)
-                memcpy(panel + i * nr, rows + i * cols, (size_t)cols * sizeof *panel);
-            continue;
-        }
-        opf_const_read_f32(c, (int64_t[]){n0, 0}, (int64_t[]){cols, k}, rows);
-        for (int64_t i0 = 0; i0 < k; i0 += 16) /* blocks, so that the writes of a panel stay in cache */
-            for (int64_t j = 0; j < cols; j++)
-                for (int64_t i = i0; i < k && i < i0 + 16; i++)
-                    panel[i * nr + j] = rows[j * k + i];
+    int64_t k = numbers[0], nr = numbers[2], n0 = unit * nr, cols = numbers[1] - n0 < nr ? numbers[1] - n0 : nr;
+    float  *panel = (float *)dst + unit * k * nr, *rows = scratch;
+    if (numbers[3] == 0 && cols == nr) {
+        opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, panel);
+        return;
     }
+    memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
+    if (numbers[3] == 0) {
+        opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, rows);
+        for (int64_t i = 0; i < k; i++)
+            memcpy(panel + i * nr, rows + i * cols, (size_t)cols * sizeof *panel);
+        return;
+    }
+    opf_const_read_f32(c, (int64_t[]){n0, 0}, (int64_t[]){cols, k}, rows);
+    for (int64_t i0 = 0; i0 < k; i0 += 16) /* blocks, so that the writes of a panel stay in cache */
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t i = i0; i < k && i < i0 + 16; i++)
+                panel[i * nr + j] = rows[j * k + i];
 }
 
 opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed)
@@ -193,7 +242,8 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
     return (opf_weight_format){.name          = "panels",
                                .numbers       = {k, n, nr, transposed},
                                .bytes         = (size_t)(k * round_up(n, nr)) * sizeof(float),
-                               .build         = build_panels,
+                               .units         = round_up(n, nr) / nr,
+                               .build         = build_panel,
                                .scratch_bytes = (size_t)(k * nr) * sizeof(float)};
 }
 
@@ -212,13 +262,11 @@ void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t tap
 }
 
 /* numbers: o per group, c, taps, groups * 1000 + nr */
-static void build_conv(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
+static void build_conv(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
-    int64_t o = numbers[0], c = numbers[1], taps = numbers[2], groups = numbers[3] / 1000, nr = numbers[3] % 1000;
-    float  *panel = dst;
-    for (int64_t g = 0; g < groups; g++)
-        for (int64_t o0 = 0; o0 < o; o0 += nr, panel += taps * c * nr)
-            opf_conv_panel(w, g * o + o0, o - o0 < nr ? o - o0 : nr, taps, nr, panel, scratch);
+    int64_t o = numbers[0], c = numbers[1], taps = numbers[2], nr = numbers[3] % 1000, panels = round_up(o, nr) / nr;
+    int64_t g = unit / panels, o0 = unit % panels * nr;
+    opf_conv_panel(w, g * o + o0, o - o0 < nr ? o - o0 : nr, taps, nr, (float *)dst + unit * taps * c * nr, scratch);
 }
 
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr)
@@ -226,6 +274,7 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
     return (opf_weight_format){.name          = "conv",
                                .numbers       = {o / groups, c, taps, groups * 1000 + nr},
                                .bytes         = (size_t)(groups * round_up(o / groups, nr) * c * taps) * sizeof(float),
+                               .units         = groups * (round_up(o / groups, nr) / nr),
                                .build         = build_conv,
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
 }
@@ -252,27 +301,25 @@ static void transform_axis(int64_t size, const double *in, double *out, int64_t 
 
 /* numbers: o, c, nr, size. With window = size + 2, scratch: doubles [9][nr], [3][window][nr], [window][window][nr], then nr
    filters as they are. */
-static void build_winograd(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
+static void build_winograd(const opf_const *w, const int64_t *numbers, int64_t panel, void *dst, void *scratch)
 {
     int64_t o = numbers[0], c = numbers[1], nr = numbers[2], size = numbers[3], window = size + 2, panels = round_up(o, nr) / nr;
     double *g = scratch, *rows = g + 9 * nr, *u = rows + 3 * window * nr;
     float  *filters = (float *)(u + window * window * nr), *out = dst;
-    for (int64_t panel = 0; panel < panels; panel++) {
-        int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
-        opf_const_read_f32(w, (int64_t[]){panel * nr, 0, 0, 0}, (int64_t[]){cols, c, 3, 3}, filters);
-        memset(g, 0, (size_t)(9 * nr) * sizeof *g);
-        for (int64_t i = 0; i < c; i++) {
-            for (int64_t j = 0; j < cols; j++)
-                for (int64_t t = 0; t < 9; t++)
-                    g[t * nr + j] = (double)filters[(j * c + i) * 9 + t];
-            for (int64_t y = 0; y < 3; y++)
-                transform_axis(size, g + y * 3 * nr, rows + y * window * nr, nr, nr, nr);
-            for (int64_t x = 0; x < window; x++)
-                transform_axis(size, rows + x * nr, u + x * nr, window * nr, window * nr, nr);
-            for (int64_t p = 0; p < window * window; p++)
-                for (int64_t j = 0; j < nr; j++)
-                    out[((p * panels + panel) * c + i) * nr + j] = (float)u[p * nr + j];
-        }
+    int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
+    opf_const_read_f32(w, (int64_t[]){panel * nr, 0, 0, 0}, (int64_t[]){cols, c, 3, 3}, filters);
+    memset(g, 0, (size_t)(9 * nr) * sizeof *g);
+    for (int64_t i = 0; i < c; i++) {
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t t = 0; t < 9; t++)
+                g[t * nr + j] = (double)filters[(j * c + i) * 9 + t];
+        for (int64_t y = 0; y < 3; y++)
+            transform_axis(size, g + y * 3 * nr, rows + y * window * nr, nr, nr, nr);
+        for (int64_t x = 0; x < window; x++)
+            transform_axis(size, rows + x * nr, u + x * nr, window * nr, window * nr, nr);
+        for (int64_t p = 0; p < window * window; p++)
+            for (int64_t j = 0; j < nr; j++)
+                out[((p * panels + panel) * c + i) * nr + j] = (float)u[p * nr + j];
     }
 }
 
@@ -282,14 +329,16 @@ opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t 
     return (opf_weight_format){.name          = "winograd",
                                .numbers       = {o, c, nr, size},
                                .bytes         = (size_t)(window * window * round_up(o, nr) * c) * sizeof(float),
+                               .units         = round_up(o, nr) / nr,
                                .build         = build_winograd,
                                .scratch_bytes = (size_t)((9 + 3 * window + window * window) * nr) * sizeof(double) +
                                                 (size_t)(nr * c * 9) * sizeof(float)};
 }
 
 /* numbers: c, taps */
-static void build_depthwise(const opf_const *w, const int64_t *numbers, void *dst, void *scratch)
+static void build_depthwise(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)unit;
     int64_t c = numbers[0], taps = numbers[1], start[OPF_MAX_RANK] = {0};
     float  *out = dst, *in = scratch;
     opf_const_read_f32(w, start, w->dims, in);
@@ -302,12 +351,13 @@ opf_weight_format opf_format_depthwise(int64_t c, int64_t taps)
 {
     size_t bytes = (size_t)(c * taps) * sizeof(float);
     return (opf_weight_format){
-        .name = "depthwise", .numbers = {c, taps}, .bytes = bytes, .build = build_depthwise, .scratch_bytes = bytes};
+        .name = "depthwise", .numbers = {c, taps}, .bytes = bytes, .units = 1, .build = build_depthwise, .scratch_bytes = bytes};
 }
 
 /* numbers: n per group, groups, nr */
-static void build_vector(const opf_const *c, const int64_t *numbers, void *dst, void *scratch)
+static void build_vector(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)unit;
     (void)scratch;
     int64_t n = numbers[0], groups = numbers[1], padded = round_up(n, numbers[2]);
     float  *out = dst;
@@ -322,5 +372,6 @@ opf_weight_format opf_format_vector(int64_t n, int64_t groups, int64_t nr)
     return (opf_weight_format){.name    = "vector",
                                .numbers = {n / groups, groups, nr},
                                .bytes   = (size_t)(groups * round_up(n / groups, nr)) * sizeof(float),
+                               .units   = 1,
                                .build   = build_vector};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed weights: belong to the model, built once under a lock, shared by plans, sessions and threads. The key is the
+ * Packed weights: belong to the model, built once, by all threads, shared by plans, sessions and threads. The key is the
  * constant, the format and the numbers that the format depends on.
  */
 #ifndef OPF_PLAN_WEIGHTS_H
@@ -19,17 +19,28 @@ typedef struct opf_weight_format {
     const char *name; /* "panels", "conv", … */
     int64_t     numbers[4];
     size_t      bytes;
-    void (*build)(const opf_const *c, const int64_t *numbers, void *dst, void *scratch);
+    int64_t     units; /* that can be built apart: panels, or 1 */
+    void (*build)(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch);
     size_t scratch_bytes;
 } opf_weight_format;
 
-/* The packed form, 64-byte aligned; NULL when memory is out. After building, mapped pages of the constant are given back. */
+/* Where the packed form will be, 64-byte aligned, once opf_weights_build has run; NULL when memory is out. */
 const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
 
 /* The same for a form kept beside another one, for speed. These have a budget in bytes, 0 at first: NULL also when this one
    would exceed it. */
 const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
 void opf_weights_set_budget(opf_weights *weights, size_t bytes);
+
+/* Threads to build with: run calls work(user, thread, threads) on each of them. */
+typedef struct opf_weights_team {
+    void (*run)(void *pool, void (*work)(void *user, int32_t thread, int32_t threads), void *user);
+    void   *pool;
+    int32_t threads;
+} opf_weights_team;
+/* Builds all that was asked for and is not there, by a plan of any session: to call before a plan runs. Mapped pages of the
+   constants are given back then. False: no memory. */
+bool opf_weights_build(opf_weights *weights, const opf_weights_team *team);
 
 /* The constant in its own type, dense: where it lies if its address suits its type, else a copy. NULL: no memory. */
 const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
