@@ -120,6 +120,21 @@ typedef struct {
     size_t   scratch_bytes;
 } workload;
 
+/* The unit's share of fresh memory in one call instead of a fault a page: two thirds of the time. */
+static void touch_share(const job *j, int64_t unit)
+{
+#ifdef MADV_POPULATE_WRITE
+    enum { LEAST = 1 << 16, PAGE = 4096 };
+    const size_t share = j->format.bytes / (size_t)j->format.units;
+    uintptr_t    begin = (uintptr_t)j->dst + (size_t)unit * share, end = begin + share;
+    if (share >= LEAST)
+        (void)madvise((void *)(begin & ~(uintptr_t)(PAGE - 1)), end - begin, MADV_POPULATE_WRITE);
+#else
+    (void)j;
+    (void)unit;
+#endif
+}
+
 static void build_units(void *user, int32_t thread, int32_t threads)
 {
     const workload *all     = user;
@@ -127,8 +142,10 @@ static void build_units(void *user, int32_t thread, int32_t threads)
     (void)threads;
     for (uint32_t i = 0; i < all->n; i++) {
         job *j = &all->jobs[i];
-        for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;)
+        for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;) {
+            touch_share(j, unit);
             j->format.build(j->c, j->format.numbers, unit, j->dst, scratch);
+        }
     }
 }
 
