@@ -297,22 +297,25 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
 }
 
 /* One axis of G g G^T: 3 values to size + 2, nr filters side by side; values lie `stride` apart. */
-static void transform_axis(int64_t size, const double *in, double *out, int64_t in_stride, int64_t out_stride, int64_t nr)
+static void transform_axis(int64_t size, const double *in, double *restrict out, int64_t in_stride, int64_t out_stride, int64_t nr)
 {
-    const double root = 1.4142135623730950488;
-    for (int64_t j = 0; j < nr; j++) {
-        double a = in[j], b = in[in_stride + j], c = in[2 * in_stride + j];
-        out[j]                           = a;
-        out[(size + 1) * out_stride + j] = c;
-        if (size == 2) {
-            out[out_stride + j]     = (a + c + b) / 2;
-            out[2 * out_stride + j] = (a + c - b) / 2;
-            continue;
+    const double  root = 1.4142135623730950488;
+    const double *a = in, *b = in + in_stride, *c = in + 2 * in_stride;
+    double       *o1 = out + out_stride, *o2 = out + 2 * out_stride, *o3 = out + 3 * out_stride, *o4 = out + 4 * out_stride;
+    memcpy(out, a, (size_t)nr * sizeof *out);
+    memcpy(out + (size + 1) * out_stride, c, (size_t)nr * sizeof *out);
+    if (size == 2) {
+        for (int64_t j = 0; j < nr; j++) {
+            o1[j] = (a[j] + c[j] + b[j]) * 0.5;
+            o2[j] = (a[j] + c[j] - b[j]) * 0.5;
         }
-        out[out_stride + j]     = (a + 0.5 * c + 0.5 * root * b) / -1.5;
-        out[2 * out_stride + j] = (a + 0.5 * c - 0.5 * root * b) / -1.5;
-        out[3 * out_stride + j] = (a + 2 * c + root * b) / 6;
-        out[4 * out_stride + j] = (a + 2 * c - root * b) / 6;
+        return;
+    }
+    for (int64_t j = 0; j < nr; j++) {
+        o1[j] = (a[j] + 0.5 * c[j] + 0.5 * root * b[j]) * (-2.0 / 3.0);
+        o2[j] = (a[j] + 0.5 * c[j] - 0.5 * root * b[j]) * (-2.0 / 3.0);
+        o3[j] = (a[j] + 2 * c[j] + root * b[j]) * (1.0 / 6.0);
+        o4[j] = (a[j] + 2 * c[j] - root * b[j]) * (1.0 / 6.0);
     }
 }
 
