@@ -70,6 +70,17 @@ static size_t pixel_taps(const pool_args *p, const float *const *lines, size_t n
     return n;
 }
 
+/* Pixels [first, last) of an output line, whose windows lie inside the image: their taps follow from their neighbour's. */
+static void inner_pixels(const pool_args *p, int64_t *first, int64_t *last)
+{
+    int32_t axis = p->spatial - 1;
+    int64_t stride = p->windows.stride[axis], pad = p->windows.pad_begin[axis];
+    int64_t room = p->in[axis] + pad - (p->windows.kernel[axis] - 1) * p->windows.dilation[axis];
+    *first       = pad <= 0 ? 0 : (pad + stride - 1) / stride;
+    *last        = room <= 0 ? 0 : (room + stride - 1) / stride;
+    *last        = *last > p->out[axis] ? p->out[axis] : *last;
+}
+
 static size_t round_64(size_t bytes)
 {
     return (bytes + 63) & ~(size_t)63;
@@ -113,6 +124,10 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
     pool_scratch     s;
     (void)scratch_layout(p, scratch, &s);
     size_t width = (size_t)p->out[p->spatial - 1], lines = p->pixels / (width == 0 ? 1 : width);
+    const ptrdiff_t next = (ptrdiff_t)p->windows.stride[p->spatial - 1] *
+                           (p->x_channel == 1 ? (ptrdiff_t)p->in_stride[p->spatial - 1] : (ptrdiff_t)p->channels);
+    int64_t inner, inner_end;
+    inner_pixels(p, &inner, &inner_end);
     for (size_t unit = begin; unit < end; unit++) {
         size_t       image = unit / lines, line = unit % lines, left = line;
         const float *x = (const float *)opf_ref_data(env, p->x) + (int64_t)image * p->x_image;
@@ -125,10 +140,14 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
             left /= (size_t)p->out[i];
         }
         size_t n_lines = window_lines(p, env->kern, x, place, s.lines, s.copies);
-        for (size_t w = 0; w < width; w++) {
-            place[p->spatial - 1] = (int64_t)w;
-            size_t n              = pixel_taps(p, s.lines, n_lines, (int64_t)w, s.taps);
+        for (size_t w = 0, n = 0; w < width; w++) {
             float *out            = to + w * p->channels;
+            place[p->spatial - 1] = (int64_t)w;
+            if ((int64_t)w > inner && (int64_t)w < inner_end)
+                for (size_t t = 0; t < n; t++)
+                    s.taps[t] += next;
+            else
+                n = pixel_taps(p, s.lines, n_lines, (int64_t)w, s.taps);
             if (p->max && n != 0)
                 env->kern->pool_max(s.taps, n, out, p->channels);
             else if (!p->max)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels-last windows. Each pass holds up to 4 vectors of channels in registers over all taps; the rest goes vector by
- * vector, the last one masked. A pass over zero taps gives the bias, or zero.
+ * Channels-last windows. Each pass holds up to 4 vectors of channels in registers over all taps; the rest goes in
+ * one more, and the last one masked. A pass over zero taps gives the bias, or zero.
  */
 #include "kernels/simd/vec.h"
 
@@ -31,8 +31,13 @@ static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t
     size_t i = 0;
     for (; c - i >= 4 * V_N; i += 4 * V_N)
         max_pass(taps, n_taps, dst, i, 4, V_N);
-    for (; c - i >= V_N; i += V_N)
-        max_pass(taps, n_taps, dst, i, 1, V_N);
+    switch ((c - i) / V_N) {
+    case 3: max_pass(taps, n_taps, dst, i, 3, V_N); break;
+    case 2: max_pass(taps, n_taps, dst, i, 2, V_N); break;
+    case 1: max_pass(taps, n_taps, dst, i, 1, V_N); break;
+    default: break;
+    }
+    i = c / V_N * V_N;
     if (i < c)
         max_pass(taps, n_taps, dst, i, 1, c - i);
 }
@@ -63,8 +68,13 @@ V_INLINE void sum_all(const float *const *taps, const float *x, ptrdiff_t stride
     size_t    i     = 0;
     for (; c - i >= 4 * V_N; i += 4 * V_N)
         sum_pass(taps, x, stride, count, scale, dst, i, 4, V_N);
-    for (; c - i >= V_N; i += V_N)
-        sum_pass(taps, x, stride, count, scale, dst, i, 1, V_N);
+    switch ((c - i) / V_N) {
+    case 3: sum_pass(taps, x, stride, count, scale, dst, i, 3, V_N); break;
+    case 2: sum_pass(taps, x, stride, count, scale, dst, i, 2, V_N); break;
+    case 1: sum_pass(taps, x, stride, count, scale, dst, i, 1, V_N); break;
+    default: break;
+    }
+    i = c / V_N * V_N;
     if (i < c)
         sum_pass(taps, x, stride, count, scale, dst, i, 1, c - i);
 }
