@@ -11,6 +11,7 @@ import statistics
 import sys
 
 DISTURBED = 1.1  # a sample counts while the probe beside it is at most this much slower than the best
+FLOORS = pathlib.Path(__file__).resolve().parent / "floors.json"
 CLEAN_ENOUGH = 3  # samples; with fewer a ratio says nothing
 
 HEAD = """# Results
@@ -165,6 +166,22 @@ def groups(results):
     return found
 
 
+def over_floor(model, results):
+    """opfuse's time over the floor of bench/floors.json at this probe, None where none is known."""
+    floors = json.loads(FLOORS.read_text())
+    floor = floors["ms"].get(model["name"].removesuffix(".raw"))
+    own = figures(model["runtimes"]["opfuse"], best_probe(model, results))
+    if floor is None or own is None or (model["threads"], model["batch"]) != (1, 1):
+        return None
+    return own["min"] / (floor * floors["probe_gflops"] / best_probe(model, results))
+
+
+def floor_line(models, results):
+    found = [(label(model), over_floor(model, results)) for model in usable(models, results)]
+    told = ", ".join(f"{text} {over:.2f}" for text, over in found if over is not None)
+    return f"Times the floor of bench/floors.json, at the best probe of {results['best_probe']['1']:.1f} GFLOP/s: {told}.\n" if told else ""
+
+
 def slower(models, peers, results):
     lines = []
     found = [(label(model), ratios(model, results, "min")) for model in usable(models, results)]
@@ -184,6 +201,7 @@ def markdown(results):
     parts = [HEAD.format(processor=results["processor"], date=results["date"], versions=told or "No other runtime")]
     for (threads, batch), models in groups(results).items():
         parts += [f"## {title_of(threads, batch)}\n", wall_table(models, peers, results), slower(models, peers, results)]
+        parts += [floor_line(models, results)]
         parts += ["CPU time, ratios of minima:\n", cpu_table(models, peers, results)]
         parts += ["From load to the first result in a new process, and peak memory above that before loading: opfuse's, and the\n"
                   "ratios of the others. Converted files are loaded, not converted.\n", open_table(models, peers, results)]

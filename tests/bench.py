@@ -110,7 +110,7 @@ def tuning_knows_the_choice(folder):
             shape = tune.Shape(channels, size)
             shape.write(folder / "model.onnx")
             form = tune.form_of(OPFUSE, folder / "model.onnx", level)
-            assert form == shape.takes(bounds), f"{shape}: the planner takes form {form}"
+            assert form == shape.takes(bounds, level), f"{shape}: the planner takes form {form}"
 
 
 def gone(pid, seconds):
