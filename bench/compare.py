@@ -272,11 +272,6 @@ def read_options():
     return options
 
 
-def processor():
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), os.uname().machine)
-
-
 def without_missing(peers):
     """The runtimes that are installed; of the others it says what is missing."""
     there = []
@@ -305,7 +300,7 @@ def main():
     options.peers = without_missing(options.peers)
     titles = {"opfuse": "opfuse", **({"unfused": "opfuse unfused"} if options.unfused else {}),
               **{name: runtimes.load(name).TITLE for name in options.peers}}
-    results = {"processor": processor(), "date": str(datetime.date.today()), "titles": titles,
+    results = {"processor": report.processor(), "date": str(datetime.date.today()), "titles": titles,
                "versions": {name: runtimes.version(name) for name in options.peers}, "models": [], "failed": []}
     plan = [(spec, threads, batch) for threads in options.threads for batch in options.batch for spec in options.models]
     probes = {threads: Probe(options.build / "fma_probe", options.cores[:threads]) for threads in options.threads}

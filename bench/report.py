@@ -6,6 +6,7 @@
 
 import json
 import math
+import os
 import pathlib
 import statistics
 import sys
@@ -22,6 +23,11 @@ slow probe of fused multiply-adds do not count. A ratio is the other's time over
 from memory to memory, called from Python but for opfuse, which costs the others some microseconds a run; "min (median)".
 CPU time is that of all threads, spinning included. Absolute times mean little without their neighbours.
 """
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), os.uname().machine)
 
 
 # ---- figures ----
