@@ -293,6 +293,11 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
 bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order)
 {
     const opf_graph *graph = planner->graph;
+    opf_place        slice;
+    if (opf_plan_slice(planner, value, &slice))
+        return !opf_plan_slice_fits(&slice, order, false);
+    if (planner->slices[value].whole != 0)
+        value = planner->slices[value].whole;
     if (planner->output_of[value] != 0)
         return true;
     const opf_use  *use  = opf_graph_single_use(graph, value);

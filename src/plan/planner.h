@@ -5,6 +5,14 @@
 
 #include "plan/plan.h"
 
+/* Where a value is written: a slice of the result of a Concat. */
+typedef struct opf_slice {
+    opf_value_id whole; /* in whose buffer; 0: in one of its own */
+    int32_t      axis;
+    int64_t      at;
+    const char  *why; /* a Concat asked, and it needs memory of its own: why, said of the value */
+} opf_slice;
+
 typedef struct opf_planner {
     opf_plan               *plan;
     const opf_graph        *graph;
@@ -15,6 +23,7 @@ typedef struct opf_planner {
     uint32_t               *output_of; /* by value: 1 + number of the graph output whose buffer it may be written to; OPF_CROSSING:
                                           read by later segments, so it needs a buffer of its own */
     const int32_t         **order_of; /* by value: the order of axes in which its only reader, a Transpose, wants it; or NULL */
+    opf_slice              *slices;   /* by value */
     opf_node_id             node; /* being lowered */
 } opf_planner;
 
@@ -32,6 +41,18 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
 /* Whether who wants the value wants it row-major, so that writing it in another order costs a copy: the caller, a later
    segment, or its only reader, which cannot reshape it as it would lie with its axes in `order`. */
 bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order);
+/* The same, but where the value is part of a Concat and its slice has that order, the place is there. Images (channels on
+   axis 1, order NULL or channels-last) have one stride from pixel to pixel besides, and neighbours side by side. */
+opf_status opf_plan_alloc_slice(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+opf_status opf_plan_alloc_image(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+/* The slice of the value, whatever its order; false: it has none, or the whole is not placed yet. */
+bool opf_plan_slice(const opf_planner *planner, opf_value_id value, opf_place *place);
+/* Whether a slice has its axes in that order, and serves as an image. */
+bool opf_plan_slice_fits(const opf_place *slice, const int32_t *order, bool image);
+/* A Concat whose result may hold what its parts' kernels write. */
+bool opf_plan_is_joined(const opf_planner *planner, const opf_node *node);
+/* Before the lowerings: which values lie in slices. work: by node, whether it is lowered. */
+opf_status opf_plan_mark_slices(opf_planner *planner, const bool *work, opf_error *error);
 /* The same for a temporary that is no value. */
 opf_status opf_plan_alloc_temporary(opf_planner *planner, opf_type type, int32_t rank, const int64_t *dims, const int32_t *order,
                                     opf_place *place, opf_error *error);
