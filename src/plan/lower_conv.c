@@ -10,7 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW_CHANNELS = 8 }; /* up to here gathering rows costs less than another pass over the image */
+enum {
+    FEW_CHANNELS = 8,  /* up to here gathering rows costs less than another pass over the image */
+    LONG_ROW     = 768 /* longer ones are multiplied in parts, whose sums wait in one result (gemm.c) */
+};
 
 typedef struct {
     int64_t         images, channels, filters, groups, taps, pixels;
@@ -97,6 +100,46 @@ static bool is_pointwise(const conv *c)
     return pointwise;
 }
 
+/* The places of the channels that a Split takes apart, each for itself; c->y is a shape only then. */
+static opf_status place_parts(opf_planner *planner, const opf_node *split, conv *c, const int32_t *order, opf_gemm_args *args,
+                              opf_place *places, opf_error *error)
+{
+    opf_gemm_part *parts = OPF_NEW(planner->arena, opf_gemm_part, split->n_outputs);
+    OPF_OOM_IF(error, parts == NULL);
+    args->parts = parts;
+    size_t first = 0;
+    for (uint32_t o = 0; o < split->n_outputs; o++) {
+        opf_gemm_part *part = &parts[args->n_parts];
+        int64_t        pixel;
+        OPF_TRY(opf_plan_alloc_image(planner, split->outputs[o], order, &places[o], error));
+        (void)opf_place_linear(&places[o], 2, places[o].rank - 1, &pixel);
+        if (places[o].dims[1] == 0)
+            continue;
+        *part = (opf_gemm_part){.first = first, .c = opf_place_ref(&places[o]), .c_row = (ptrdiff_t)pixel};
+        OPF_TRY(image_offsets(planner, &places[o], &part->c_images, error));
+        first += (size_t)places[o].dims[1];
+        args->n_parts++;
+    }
+    const opf_info *info = &planner->infos[split->inputs[0]];
+    c->y                 = (opf_place){.type = info->type, .rank = info->rank};
+    for (int32_t i = 0; i < info->rank; i++)
+        c->y.dims[i] = info->dims[i].n;
+    opf_place_set_dense(&c->y, order);
+    return OPF_OK;
+}
+
+/* Of the product's result, where each part is best written to a place of its own; else NULL. */
+static const opf_node *parts_of(const opf_planner *planner, const opf_node *node, const opf_gemm_args *args, const int32_t *order)
+{
+    const opf_node *split = opf_plan_split_of(planner, node->outputs[0], 1);
+    if (args->groups != 1 || args->winograd.u != NULL || args->taps * args->kc > LONG_ROW || args->m == 0)
+        return NULL;
+    for (uint32_t o = 0; split != NULL && o < split->n_outputs; o++)
+        if (opf_plan_wants_row_major(planner, split->outputs[o], order))
+            return NULL; /* from one result several copies are one step */
+    return split;
+}
+
 static opf_status lower_product(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *prologue, const opf_lowered *lowered,
                                 opf_error *error)
 {
@@ -147,7 +190,13 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         OPF_OOM_IF(error, args.b == NULL);
     }
     bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order);
-    OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
+    const opf_node *split  = planes ? NULL : parts_of(planner, node, &args, order);
+    opf_place      *places = OPF_NEW(planner->arena, opf_place, split != NULL ? split->n_outputs : 0);
+    OPF_OOM_IF(error, places == NULL);
+    if (split != NULL)
+        OPF_TRY(place_parts(planner, split, c, order, &args, places, error));
+    else
+        OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
     int64_t pixel;
     (void)opf_place_linear(&c->y, 2, c->y.rank - 1, &pixel);
     args.c_row   = planes ? 1 : (ptrdiff_t)pixel;
@@ -158,6 +207,8 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     if (computed)
         OPF_TRY(opf_bind(planner, prologue, &c->x, conv_split(c->x.rank), &args.prologue, operands, stores, error));
     OPF_TRY(opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error));
+    for (uint32_t o = 0; split != NULL && o < split->n_outputs; o++)
+        opf_plan_writes(planner, &places[o]);
     if (computed)
         opf_bound_touch(planner, &args.prologue, operands, stores);
     return OPF_OK;

@@ -41,6 +41,9 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
 /* Whether who wants the value wants it row-major, so that writing it in another order costs a copy: the caller, a later
    segment, or its only reader, which cannot reshape it as it would lie with its axes in `order`. */
 bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order);
+/* The Split that alone reads the value and takes its columns, along axis, apart: a product writes each part to a place of its
+   own, so that who wants it dense, or elsewhere, need not copy it. NULL: there is none. */
+const opf_node *opf_plan_split_of(const opf_planner *planner, opf_value_id value, int32_t axis);
 /* The same, but where the value is part of a Concat and its slice has that order, the place is there. Images (channels on
    axis 1, order NULL or channels-last) have one stride from pixel to pixel besides, and neighbours side by side. */
 opf_status opf_plan_alloc_slice(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
@@ -49,6 +52,8 @@ opf_status opf_plan_alloc_image(opf_planner *planner, opf_value_id value, const 
 bool opf_plan_slice(const opf_planner *planner, opf_value_id value, opf_place *place);
 /* Whether a slice has its axes in that order, and serves as an image. */
 bool opf_plan_slice_fits(const opf_place *slice, const int32_t *order, bool image);
+/* Says only where its input is found, under the dims of its results: lower_view.c lowers it, perhaps to a copy. */
+bool opf_plan_is_view(const opf_planner *planner, const opf_node *node);
 /* A Concat whose result may hold what its parts' kernels write. */
 bool opf_plan_is_joined(const opf_planner *planner, const opf_node *node);
 /* Before the lowerings: which values lie in slices. work: by node, whether it is lowered. */

@@ -37,16 +37,23 @@ static bool takes_slices(const opf_planner *planner, opf_value_id value, int32_t
         const opf_op *op    = reader->op;
         const bool    image = op == &opf_op_Conv || op == &opf_op_MaxPool || op == &opf_op_AveragePool || op == &opf_op_GlobalAveragePool ||
                            op == &opf_op_GlobalMaxPool || op == &opf_op_BatchNormalization;
-        const bool any = op == &opf_op_Concat || op == &opf_op_Resize || (op->traits & OPF_ELEMENTWISE) != 0 ||
-                         (op == &opf_op_Identity && reader->epilogue.n != 0);
-        const bool view = depth > 0 && reader->epilogue.n == 0 && (op == &opf_op_Split || op == &opf_op_Slice || op == &opf_op_Identity);
-        if (!(image && axis < 2) && !any && !view)
+        const bool view = opf_plan_is_view(planner, reader);
+        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || (op->traits & OPF_ELEMENTWISE) != 0;
+        if (view ? depth == 0 || !(op == &opf_op_Split || op == &opf_op_Slice || op == &opf_op_Identity) : !any && !(image && axis < 2))
             return false;
-        for (uint32_t o = 0; view && !any && o < reader->n_outputs; o++)
+        for (uint32_t o = 0; view && o < reader->n_outputs; o++)
             if (reader->outputs[o] != 0 && !takes_slices(planner, reader->outputs[o], axis, depth - 1))
                 return false;
     }
     return true;
+}
+
+/* A part of the channels that a convolution may write to places of their own. */
+static bool is_product_part(const opf_planner *planner, const opf_node *split, int32_t axis)
+{
+    const opf_node_id source = opf_graph_value(planner->graph, split->inputs[0])->producer;
+    return split->op == &opf_op_Split && axis == 1 && source != 0 && opf_graph_node(planner->graph, source)->op == &opf_op_Conv &&
+           opf_plan_split_of(planner, split->inputs[0], axis) == split;
 }
 
 /* Why the value needs memory of its own; NULL: it does not. */
@@ -58,8 +65,10 @@ static const char *refuse(const opf_planner *planner, opf_value_id value, int32_
         return "is not computed by a kernel of this plan";
     if (planner->output_of[value] != 0)
         return "is an output, or becomes one";
-    if (opf_plan_is_joined(planner, producer) ? axis_of(planner, producer) != axis : (producer->op->traits & OPF_MOVEMENT) != 0)
-        return "is itself moved, or seen, in another way";
+    if (opf_plan_is_view(planner, producer) && !is_product_part(planner, producer, axis))
+        return "is seen where it lies, in the result of another";
+    if (opf_plan_is_joined(planner, producer) && axis_of(planner, producer) != axis)
+        return "joins along another axis";
     return takes_slices(planner, value, axis, DEPTH) ? NULL : "is also read by what takes dense memory only";
 }
 
