@@ -1,6 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Concat: a view where its parts were written in their slices of the result (slices.c). What was not is copied there. */
+/* Concat: a view where its parts were written in their slices of the result (slices.c). What was not is copied there, and parts
+   whose channels are shuffled straight to the shuffled places. */
 #include "plan/planner.h"
+
+/* ---- channels that are shuffled ---- */
+
+static const opf_node *only_reader(const opf_planner *planner, opf_value_id value, const opf_op *op)
+{
+    const opf_use  *use  = opf_graph_single_use(planner->graph, value);
+    const opf_node *node = use == NULL || use->node == 0 ? NULL : opf_graph_node(planner->graph, use->node);
+    return node != NULL && node->op == op && node->epilogue.n == 0 && use->input == 0 ? node : NULL;
+}
+
+static bool same_dims(const opf_info *a, int32_t first_a, const opf_info *b, int32_t first_b, int32_t n)
+{
+    bool same = true;
+    for (int32_t i = 0; i < n; i++)
+        same = same && a->dims[first_a + i].n == b->dims[first_b + i].n;
+    return same;
+}
+
+opf_value_id opf_plan_shuffled(const opf_planner *planner, const opf_node *concat)
+{
+    const opf_info *whole = &planner->infos[concat->outputs[0]];
+    const opf_node *apart = only_reader(planner, concat->outputs[0], &opf_op_Reshape);
+    const opf_node *swap  = apart == NULL ? NULL : only_reader(planner, apart->outputs[0], &opf_op_Transpose);
+    const opf_node *join  = swap == NULL ? NULL : only_reader(planner, swap->outputs[0], &opf_op_Reshape);
+    const int32_t  *order = apart == NULL ? NULL : planner->order_of[apart->outputs[0]];
+    if (join == NULL || order == NULL || planner->output_of[concat->outputs[0]] != 0 || planner->output_of[apart->outputs[0]] != 0)
+        return 0;
+    const opf_info *parts = &planner->infos[apart->outputs[0]], *joined = &planner->infos[join->outputs[0]];
+    const int32_t   axis  = (int32_t)opf_node_int(concat, "axis", 0) + (opf_node_int(concat, "axis", 0) < 0 ? whole->rank : 0);
+    if (parts->rank != whole->rank + 1 || joined->rank != whole->rank || !same_dims(whole, 0, joined, 0, whole->rank) ||
+        !same_dims(whole, 0, parts, 0, axis) || !same_dims(whole, axis + 1, parts, axis + 2, whole->rank - axis - 1) ||
+        parts->dims[axis].n != (int64_t)concat->n_own_inputs || concat->n_own_inputs < 2)
+        return 0;
+    for (int32_t i = 0; i < parts->rank; i++)
+        if (order[i] != (i == axis ? axis + 1 : i == axis + 1 ? axis : i))
+            return 0;
+    for (uint32_t i = 0; i < concat->n_own_inputs; i++)
+        if (planner->infos[concat->inputs[i]].dims[axis].n != parts->dims[axis + 1].n)
+            return 0;
+    return apart->outputs[0];
+}
+
+/* The parts go straight to where the shuffle has them: what follows are views. */
+static opf_status lower_shuffled(opf_planner *planner, const opf_node *node, opf_value_id apart, opf_error *error)
+{
+    opf_place first, y;
+    int32_t   order[OPF_MAX_RANK], apart_order[OPF_MAX_RANK], n = 0;
+    OPF_TRY(opf_plan_place(planner, node->inputs[0], &first, error));
+    const int32_t axis = (int32_t)opf_node_int(node, "axis", 0) + (opf_node_int(node, "axis", 0) < 0 ? first.rank : 0);
+    opf_place_order(&first, order);
+    for (int32_t i = 0; i < first.rank; i++) {
+        apart_order[n++] = order[i] < axis ? order[i] : order[i] + 1;
+        if (order[i] == axis)
+            apart_order[n++] = axis;
+    }
+    OPF_TRY(opf_plan_alloc(planner, apart, apart_order, &y, error));
+    opf_place *src = OPF_NEW(planner->arena, opf_place, node->n_own_inputs), *dst = OPF_NEW(planner->arena, opf_place, node->n_own_inputs);
+    OPF_OOM_IF(error, src == NULL || dst == NULL);
+    for (uint32_t i = 0; i < node->n_own_inputs; i++) {
+        OPF_TRY(opf_plan_place(planner, node->inputs[i], &src[i], error));
+        dst[i]        = src[i];
+        dst[i].buffer = y.buffer;
+        dst[i].offset = y.offset + (int64_t)i * y.strides[axis];
+        for (int32_t k = 0; k < first.rank; k++)
+            dst[i].strides[k] = y.strides[k < axis ? k : k + 1];
+    }
+    OPF_TRY(opf_plan_interleave(planner, "concat", src, dst, node->n_own_inputs, error));
+    opf_plan_step *step = &planner->plan->steps[planner->plan->n_steps - 1];
+    step->copied        = node->inputs[0];
+    step->why           = "is shuffled with the others";
+    return OPF_OK;
+}
+
+/* ---- slices ---- */
 
 /* Where the result lies: as a part of another one, as the whole of parts that are there, or else in the first part's order. */
 static opf_status place_result(opf_planner *planner, const opf_node *node, opf_place *y, opf_error *error)
@@ -48,6 +123,9 @@ opf_status opf_lower_concat(opf_planner *planner, opf_node_id id, bool *done, op
     if (!opf_plan_is_joined(planner, node))
         return OPF_OK;
     *done = true;
+    const opf_value_id shuffled = opf_plan_shuffled(planner, node);
+    if (shuffled != 0)
+        return lower_shuffled(planner, node, shuffled, error);
     opf_place y;
     int64_t   axis = opf_node_int(node, "axis", 0), at = 0;
     OPF_TRY(place_result(planner, node, &y, error));

@@ -137,8 +137,8 @@ opf_status opf_lower_view(opf_planner *planner, opf_node_id id, bool *done, opf_
         return OPF_OK;
     opf_place x;
     *done = true;
-    if (op == &opf_op_Split && planner->places[node->outputs[0]].buffer != 0)
-        return OPF_OK; /* the product before it has written its parts */
+    if ((op == &opf_op_Split || is_reshape(op)) && planner->places[node->outputs[0]].buffer != 0)
+        return OPF_OK; /* the product before it has written its parts, the Concat what it shuffles */
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
     if (is_reshape(op))
         return view_reshape(planner, node, &x, error);

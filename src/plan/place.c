@@ -295,7 +295,7 @@ bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, co
     const opf_graph *graph = planner->graph;
     opf_place        slice;
     if (opf_plan_slice(planner, value, &slice))
-        return !opf_plan_slice_fits(&slice, order, false);
+        return !opf_plan_slice_has_order(&slice, order);
     if (planner->slices[value].whole != 0)
         value = planner->slices[value].whole;
     if (planner->output_of[value] != 0)

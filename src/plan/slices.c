@@ -92,6 +92,8 @@ static void take_parts(opf_planner *planner, const opf_node *concat, const bool 
 {
     const int32_t axis = axis_of(planner, concat);
     opf_slice    *own  = &planner->slices[concat->outputs[0]];
+    if (opf_plan_shuffled(planner, concat) != 0)
+        return; /* elements of one part lie apart */
     if (own->whole == 0 && is_run(planner, concat, axis)) {
         *own = planner->slices[concat->inputs[0]];
         return;
@@ -137,14 +139,7 @@ bool opf_plan_slice(const opf_planner *planner, opf_value_id value, opf_place *p
     return true;
 }
 
-static bool is_image(const opf_place *slice, int32_t last)
-{
-    int64_t pixel;
-    return opf_place_linear(slice, 2, slice->rank - 1, &pixel) &&
-           (last == 1 ? slice->dims[1] == 1 || slice->strides[1] == 1 : pixel == 1 || pixel == 0);
-}
-
-bool opf_plan_slice_fits(const opf_place *slice, const int32_t *order, bool image)
+bool opf_plan_slice_has_order(const opf_place *slice, const int32_t *order)
 {
     int64_t before = INT64_MAX;
     for (int32_t i = 0; i < slice->rank; i++) {
@@ -155,7 +150,25 @@ bool opf_plan_slice_fits(const opf_place *slice, const int32_t *order, bool imag
             return false;
         before = slice->strides[axis];
     }
-    return !image || is_image(slice, order != NULL ? order[slice->rank - 1] : slice->rank - 1);
+    return true;
+}
+
+/* Kernels write neighbours along the fastest axis that has more than one element. */
+static bool is_row(const opf_place *slice)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < slice->rank; i++)
+        if (slice->dims[i] != 1 && slice->strides[i] < least)
+            least = slice->strides[i];
+    return least == 1 || least == INT64_MAX;
+}
+
+/* One stride from pixel to pixel; channels side by side, or planes of neighbours. */
+static bool is_image(const opf_place *slice, bool planes)
+{
+    int64_t pixel;
+    return opf_place_linear(slice, 2, slice->rank - 1, &pixel) &&
+           (planes ? pixel == 1 || pixel == 0 : slice->dims[1] == 1 || slice->strides[1] == 1);
 }
 
 static opf_status alloc(opf_planner *planner, opf_value_id value, const int32_t *order, bool image, opf_place *place, opf_error *error)
@@ -163,7 +176,8 @@ static opf_status alloc(opf_planner *planner, opf_value_id value, const int32_t 
     const opf_value_id whole = planner->slices[value].whole;
     if (whole != 0 && planner->places[whole].buffer == 0)
         OPF_TRY(opf_plan_alloc(planner, whole, order, place, error));
-    if (!opf_plan_slice(planner, value, place) || !opf_plan_slice_fits(place, order, image))
+    if (!opf_plan_slice(planner, value, place) || !opf_plan_slice_has_order(place, order) ||
+        !(image ? is_image(place, order == NULL) : is_row(place)))
         return opf_plan_alloc(planner, value, order, place, error);
     planner->places[value] = *place;
     return OPF_OK;
