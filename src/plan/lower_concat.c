@@ -3,46 +3,7 @@
    whose channels are shuffled straight to the shuffled places. */
 #include "plan/planner.h"
 
-/* ---- channels that are shuffled ---- */
-
-static const opf_node *only_reader(const opf_planner *planner, opf_value_id value, const opf_op *op)
-{
-    const opf_use  *use  = opf_graph_single_use(planner->graph, value);
-    const opf_node *node = use == NULL || use->node == 0 ? NULL : opf_graph_node(planner->graph, use->node);
-    return node != NULL && node->op == op && node->epilogue.n == 0 && use->input == 0 ? node : NULL;
-}
-
-static bool same_dims(const opf_info *a, int32_t first_a, const opf_info *b, int32_t first_b, int32_t n)
-{
-    bool same = true;
-    for (int32_t i = 0; i < n; i++)
-        same = same && a->dims[first_a + i].n == b->dims[first_b + i].n;
-    return same;
-}
-
-opf_value_id opf_plan_shuffled(const opf_planner *planner, const opf_node *concat)
-{
-    const opf_info *whole = &planner->infos[concat->outputs[0]];
-    const opf_node *apart = only_reader(planner, concat->outputs[0], &opf_op_Reshape);
-    const opf_node *swap  = apart == NULL ? NULL : only_reader(planner, apart->outputs[0], &opf_op_Transpose);
-    const opf_node *join  = swap == NULL ? NULL : only_reader(planner, swap->outputs[0], &opf_op_Reshape);
-    const int32_t  *order = apart == NULL ? NULL : planner->order_of[apart->outputs[0]];
-    if (join == NULL || order == NULL || planner->output_of[concat->outputs[0]] != 0 || planner->output_of[apart->outputs[0]] != 0)
-        return 0;
-    const opf_info *parts = &planner->infos[apart->outputs[0]], *joined = &planner->infos[join->outputs[0]];
-    const int32_t   axis  = (int32_t)opf_node_int(concat, "axis", 0) + (opf_node_int(concat, "axis", 0) < 0 ? whole->rank : 0);
-    if (parts->rank != whole->rank + 1 || joined->rank != whole->rank || !same_dims(whole, 0, joined, 0, whole->rank) ||
-        !same_dims(whole, 0, parts, 0, axis) || !same_dims(whole, axis + 1, parts, axis + 2, whole->rank - axis - 1) ||
-        parts->dims[axis].n != (int64_t)concat->n_own_inputs || concat->n_own_inputs < 2)
-        return 0;
-    for (int32_t i = 0; i < parts->rank; i++)
-        if (order[i] != (i == axis ? axis + 1 : i == axis + 1 ? axis : i))
-            return 0;
-    for (uint32_t i = 0; i < concat->n_own_inputs; i++)
-        if (planner->infos[concat->inputs[i]].dims[axis].n != parts->dims[axis + 1].n)
-            return 0;
-    return apart->outputs[0];
-}
+/* ---- shuffled channels ---- */
 
 /* The parts go straight to where the shuffle has them: what follows are views. */
 static opf_status lower_shuffled(opf_planner *planner, const opf_node *node, opf_value_id apart, opf_error *error)
@@ -50,7 +11,7 @@ static opf_status lower_shuffled(opf_planner *planner, const opf_node *node, opf
     opf_place first, y;
     int32_t   order[OPF_MAX_RANK], apart_order[OPF_MAX_RANK], n = 0;
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &first, error));
-    const int32_t axis = (int32_t)opf_node_int(node, "axis", 0) + (opf_node_int(node, "axis", 0) < 0 ? first.rank : 0);
+    const int32_t axis = opf_plan_joined_axis(planner, node);
     opf_place_order(&first, order);
     for (int32_t i = 0; i < first.rank; i++) {
         apart_order[n++] = order[i] < axis ? order[i] : order[i] + 1;
@@ -126,10 +87,10 @@ opf_status opf_lower_concat(opf_planner *planner, opf_node_id id, bool *done, op
     const opf_value_id shuffled = opf_plan_shuffled(planner, node);
     if (shuffled != 0)
         return lower_shuffled(planner, node, shuffled, error);
-    opf_place y;
-    int64_t   axis = opf_node_int(node, "axis", 0), at = 0;
+    const int32_t axis = opf_plan_joined_axis(planner, node);
+    int64_t       at   = 0;
+    opf_place     y;
     OPF_TRY(place_result(planner, node, &y, error));
-    axis += axis < 0 ? y.rank : 0;
     const uint32_t parts  = node->n_own_inputs;
     opf_place     *slices = OPF_NEW(planner->arena, opf_place, parts), *src = OPF_NEW(planner->arena, opf_place, parts),
               *dst = OPF_NEW(planner->arena, opf_place, parts);

@@ -55,6 +55,7 @@ bool opf_plan_slice_has_order(const opf_place *slice, const int32_t *order);
 bool opf_plan_is_view(const opf_planner *planner, const opf_node *node);
 /* A Concat whose result may hold what its parts' kernels write. */
 bool opf_plan_is_joined(const opf_planner *planner, const opf_node *node);
+int32_t opf_plan_joined_axis(const opf_planner *planner, const opf_node *concat);
 /* The result of the Reshape behind a Concat whose parts are shuffled: [k*n] becomes [k, n], then [n, k] by a Transpose and
    [n*k] by a Reshape. 0: they are not. */
 opf_value_id opf_plan_shuffled(const opf_planner *planner, const opf_node *concat);

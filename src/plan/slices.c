@@ -14,10 +14,52 @@ bool opf_plan_is_joined(const opf_planner *planner, const opf_node *node)
     return node->op == &opf_op_Concat && node->epilogue.n == 0 && opf_type_size(planner->infos[node->outputs[0]].type) != 0;
 }
 
-static int32_t axis_of(const opf_planner *planner, const opf_node *concat)
+int32_t opf_plan_joined_axis(const opf_planner *planner, const opf_node *concat)
 {
     const int64_t axis = opf_node_int(concat, "axis", 0);
     return (int32_t)(axis < 0 ? axis + planner->infos[concat->outputs[0]].rank : axis);
+}
+
+/* ---- shuffled channels ---- */
+
+static const opf_node *only_reader(const opf_planner *planner, opf_value_id value, const opf_op *op)
+{
+    const opf_use  *use  = opf_graph_single_use(planner->graph, value);
+    const opf_node *node = use == NULL || use->node == 0 ? NULL : opf_graph_node(planner->graph, use->node);
+    return node != NULL && node->op == op && node->epilogue.n == 0 && use->input == 0 ? node : NULL;
+}
+
+static bool same_dims(const opf_info *a, int32_t first_a, const opf_info *b, int32_t first_b, int32_t n)
+{
+    bool same = true;
+    for (int32_t i = 0; i < n; i++)
+        same = same && a->dims[first_a + i].n == b->dims[first_b + i].n;
+    return same;
+}
+
+/* Concat, Reshape that takes the parts apart, Transpose that swaps them with what they hold, Reshape that joins both. */
+opf_value_id opf_plan_shuffled(const opf_planner *planner, const opf_node *concat)
+{
+    const opf_info *whole = &planner->infos[concat->outputs[0]];
+    const opf_node *apart = only_reader(planner, concat->outputs[0], &opf_op_Reshape);
+    const opf_node *swap  = apart == NULL ? NULL : only_reader(planner, apart->outputs[0], &opf_op_Transpose);
+    const opf_node *join  = swap == NULL ? NULL : only_reader(planner, swap->outputs[0], &opf_op_Reshape);
+    const int32_t  *order = apart == NULL ? NULL : planner->order_of[apart->outputs[0]];
+    if (join == NULL || order == NULL || planner->output_of[concat->outputs[0]] != 0 || planner->output_of[apart->outputs[0]] != 0)
+        return 0;
+    const opf_info *parts = &planner->infos[apart->outputs[0]], *joined = &planner->infos[join->outputs[0]];
+    const int32_t   axis  = opf_plan_joined_axis(planner, concat);
+    if (parts->rank != whole->rank + 1 || joined->rank != whole->rank || !same_dims(whole, 0, joined, 0, whole->rank) ||
+        !same_dims(whole, 0, parts, 0, axis) || !same_dims(whole, axis + 1, parts, axis + 2, whole->rank - axis - 1) ||
+        parts->dims[axis].n != (int64_t)concat->n_own_inputs || concat->n_own_inputs < 2)
+        return 0;
+    for (int32_t i = 0; i < parts->rank; i++)
+        if (order[i] != (i == axis ? axis + 1 : i == axis + 1 ? axis : i))
+            return 0;
+    for (uint32_t i = 0; i < concat->n_own_inputs; i++)
+        if (planner->infos[concat->inputs[i]].dims[axis].n != parts->dims[axis + 1].n)
+            return 0;
+    return apart->outputs[0];
 }
 
 /* ---- who may lie in a slice ---- */
@@ -67,7 +109,7 @@ static const char *refuse(const opf_planner *planner, opf_value_id value, int32_
         return "is an output, or becomes one";
     if (opf_plan_is_view(planner, producer) && !is_product_part(planner, producer, axis))
         return "is seen where it lies, in the result of another";
-    if (opf_plan_is_joined(planner, producer) && axis_of(planner, producer) != axis)
+    if (opf_plan_is_joined(planner, producer) && opf_plan_joined_axis(planner, producer) != axis)
         return "joins along another axis";
     return takes_slices(planner, value, axis, DEPTH) ? NULL : "is also read by what takes dense memory only";
 }
@@ -90,7 +132,7 @@ static bool is_run(const opf_planner *planner, const opf_node *concat, int32_t a
 
 static void take_parts(opf_planner *planner, const opf_node *concat, const bool *work)
 {
-    const int32_t axis = axis_of(planner, concat);
+    const int32_t axis = opf_plan_joined_axis(planner, concat);
     opf_slice    *own  = &planner->slices[concat->outputs[0]];
     if (opf_plan_shuffled(planner, concat) != 0)
         return; /* elements of one part lie apart */
