@@ -347,8 +347,9 @@ static bool is_view_op(const opf_node *node)
     return node->op == &opf_op_Reshape || node->op == &opf_op_Flatten || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze;
 }
 
-static void explain_movement(opf_kept_finder *f, const opf_graph *graph, opf_node_id id, const bool *runs, opf_kept_entry *entry)
+static void explain_movement(opf_kept_finder *f, const opf_graph *graph, const opf_plan_step *step, const bool *runs, opf_kept_entry *entry)
 {
+    const opf_node_id id   = step->node;
     const opf_node *node   = opf_graph_node(graph, id);
     source          s      = main_source(graph, node, runs);
     opf_node_id     reader = node->outputs[0] == 0 ? 0 : reader_of(graph, node->outputs[0], runs, 8);
@@ -358,7 +359,10 @@ static void explain_movement(opf_kept_finder *f, const opf_graph *graph, opf_nod
         entry->other = s.view != 0 ? opf_graph_node(graph, s.view)->name : entry->other;
         set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("no strides express the new dimensions over the order in which it finds the elements (%s): one copy", describe(f, graph, &s)));
     } else if (node->op == &opf_op_Concat) {
-        set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("its parts must lie side by side, and each has memory of its own, as that of %s: all are copied", describe(f, graph, &s)));
+        s = step->copied != 0 ? source_of(graph, step->copied, runs) : s;
+        name_other(entry, graph, &s);
+        set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("its parts must lie side by side; one (%s) %s: it is copied", describe(f, graph, &s),
+                                                  step->why != NULL ? step->why : "has a type whose elements share bytes"));
     } else if (node->op == &opf_op_Slice) {
         set(entry, OPF_MISS_CONST, "where it starts, ends or steps is known at run time only, so it is no view");
     } else {
@@ -395,7 +399,7 @@ opf_kept_entry opf_kept_reason(opf_kept_finder *finder, const opf_plan *plan, co
     } else if ((node->op->traits & OPF_NORMALIZATION) != 0) {
         explain_normalisation(finder, graph, step->node, runs, &entry);
     } else {
-        explain_movement(finder, graph, step->node, runs, &entry);
+        explain_movement(finder, graph, step, runs, &entry);
     }
     return entry;
 }

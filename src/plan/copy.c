@@ -18,7 +18,14 @@ typedef struct {
 typedef struct {
     copy_args *parts;
     size_t     n;
+    bool       together; /* a unit is that of every part: elements of one go between those of another */
 } copies_args;
+
+static inline void copy_column(char *dst, int64_t dst_step, const char *src, int64_t src_step, size_t n, size_t size)
+{
+    for (size_t k = 0; k < n; k++)
+        memcpy(dst + (int64_t)k * dst_step * (int64_t)size, src + (int64_t)k * src_step * (int64_t)size, size);
+}
 
 static void copy_elements(const copy_args *c, const char *src, char *dst, size_t rows)
 {
@@ -29,8 +36,10 @@ static void copy_elements(const copy_args *c, const char *src, char *dst, size_t
             memcpy(d, s, c->cols * c->size);
             continue;
         }
-        for (size_t k = 0; k < c->cols; k++)
-            memcpy(d + (int64_t)k * c->dst_col * (int64_t)c->size, s + (int64_t)k * c->src_col * (int64_t)c->size, c->size);
+        if (c->size == sizeof(float)) /* a number that the compiler knows: no calls */
+            copy_column(d, c->dst_col, s, c->src_col, c->cols, sizeof(float));
+        else
+            copy_column(d, c->dst_col, s, c->src_col, c->cols, c->size);
     }
 }
 
@@ -56,12 +65,15 @@ static void copy_unit(const opf_run_env *env, const copy_args *c, size_t unit)
         copy_elements(c, from, to, rows);
 }
 
-/* Units of all parts are numbered through. */
+/* Units of all parts are numbered through, or done together. */
 static void run_copies(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const copies_args *list = args;
     (void)scratch;
-    for (size_t i = 0, first = 0; i < list->n; first += list->parts[i++].units)
+    for (size_t unit = begin; unit < end && list->together; unit++)
+        for (size_t i = 0; i < list->n; i++)
+            copy_unit(env, &list->parts[i], unit);
+    for (size_t i = 0, first = 0; i < list->n && !list->together; first += list->parts[i++].units)
         for (size_t unit = begin > first ? begin - first : 0; unit < list->parts[i].units && first + unit < end; unit++)
             copy_unit(env, &list->parts[i], unit);
 }
@@ -144,11 +156,13 @@ static opf_value_id value_at(const opf_planner *planner, const opf_place *place)
     return 0;
 }
 
-opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, opf_error *error)
+static opf_status add_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, bool together,
+                             opf_error *error)
 {
     copies_args *list = OPF_NEW(planner->arena, copies_args, 1);
     OPF_OOM_IF(error, list == NULL);
-    list->n     = n;
+    list->n        = n;
+    list->together = together;
     list->parts = OPF_NEW(planner->arena, copy_args, n);
     OPF_OOM_IF(error, list->parts == NULL);
     const opf_node *node = opf_graph_node(planner->graph, planner->node);
@@ -157,14 +171,27 @@ opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_p
     step.copied          = step.is_copy && n == 1 ? value_at(planner, src) : 0;
     for (uint32_t i = 0; i < n; i++) {
         OPF_TRY(describe(&src[i], &dst[i], &list->parts[i], error));
+        list->together = list->together && list->parts[i].units == list->parts[0].units;
         step.units += list->parts[i].units;
     }
+    step.units = list->together ? list->parts[0].units : step.units;
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     for (uint32_t i = 0; i < n; i++) {
         opf_plan_reads(planner, &src[i]);
         opf_plan_writes(planner, &dst[i]);
     }
     return OPF_OK;
+}
+
+opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, opf_error *error)
+{
+    return add_copies(planner, kernel, src, dst, n, false, error);
+}
+
+opf_status opf_plan_interleave(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n,
+                               opf_error *error)
+{
+    return add_copies(planner, kernel, src, dst, n, true, error);
 }
 
 opf_status opf_plan_copy(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, opf_error *error)

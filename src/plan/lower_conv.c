@@ -10,7 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW_CHANNELS = 8 }; /* up to here gathering rows costs less than another pass over the image */
+enum {
+    FEW_CHANNELS = 8,  /* up to here gathering rows costs less than another pass over the image */
+    LONG_ROW     = 768 /* longer ones are multiplied in parts, whose sums wait in one result (gemm.c) */
+};
 
 typedef struct {
     int64_t         images, channels, filters, groups, taps, pixels;
@@ -97,6 +100,46 @@ static bool is_pointwise(const conv *c)
     return pointwise;
 }
 
+/* The places of the channels that a Split takes apart, each for itself; c->y is a shape only then. */
+static opf_status place_parts(opf_planner *planner, const opf_node *split, conv *c, const int32_t *order, opf_gemm_args *args,
+                              opf_place *places, opf_error *error)
+{
+    opf_gemm_part *parts = OPF_NEW(planner->arena, opf_gemm_part, split->n_outputs);
+    OPF_OOM_IF(error, parts == NULL);
+    args->parts = parts;
+    size_t first = 0;
+    for (uint32_t o = 0; o < split->n_outputs; o++) {
+        opf_gemm_part *part = &parts[args->n_parts];
+        int64_t        pixel;
+        OPF_TRY(opf_plan_alloc_image(planner, split->outputs[o], order, &places[o], error));
+        (void)opf_place_linear(&places[o], 2, places[o].rank - 1, &pixel);
+        if (places[o].dims[1] == 0)
+            continue;
+        *part = (opf_gemm_part){.first = first, .c = opf_place_ref(&places[o]), .c_row = (ptrdiff_t)pixel};
+        OPF_TRY(image_offsets(planner, &places[o], &part->c_images, error));
+        first += (size_t)places[o].dims[1];
+        args->n_parts++;
+    }
+    const opf_info *info = &planner->infos[split->inputs[0]];
+    c->y                 = (opf_place){.type = info->type, .rank = info->rank};
+    for (int32_t i = 0; i < info->rank; i++)
+        c->y.dims[i] = info->dims[i].n;
+    opf_place_set_dense(&c->y, order);
+    return OPF_OK;
+}
+
+/* Of the product's result, where each part is best written to a place of its own; else NULL. */
+static const opf_node *parts_of(const opf_planner *planner, const opf_node *node, const opf_gemm_args *args, const int32_t *order)
+{
+    const opf_node *split = opf_plan_split_of(planner, node->outputs[0], 1);
+    if (args->groups != 1 || args->winograd.u != NULL || args->taps * args->kc > LONG_ROW || args->m == 0)
+        return NULL;
+    for (uint32_t o = 0; split != NULL && o < split->n_outputs; o++)
+        if (opf_plan_wants_row_major(planner, split->outputs[o], order))
+            return NULL; /* from one result several copies are one step */
+    return split;
+}
+
 static opf_status lower_product(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *prologue, const opf_lowered *lowered,
                                 opf_error *error)
 {
@@ -147,15 +190,25 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         OPF_OOM_IF(error, args.b == NULL);
     }
     bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order);
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
-    args.c_row   = planes ? 1 : (ptrdiff_t)c->filters;
-    args.c_col   = planes ? (ptrdiff_t)c->pixels : 1;
+    const opf_node *split  = planes ? NULL : parts_of(planner, node, &args, order);
+    opf_place      *places = OPF_NEW(planner->arena, opf_place, split != NULL ? split->n_outputs : 0);
+    OPF_OOM_IF(error, places == NULL);
+    if (split != NULL)
+        OPF_TRY(place_parts(planner, split, c, order, &args, places, error));
+    else
+        OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
+    int64_t pixel;
+    (void)opf_place_linear(&c->y, 2, c->y.rank - 1, &pixel);
+    args.c_row   = planes ? 1 : (ptrdiff_t)pixel;
+    args.c_col   = planes ? (ptrdiff_t)c->y.strides[1] : 1;
     args.c_group = (ptrdiff_t)args.n * args.c_col;
     OPF_TRY(image_offsets(planner, &c->y, &args.c_images, error));
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     if (computed)
         OPF_TRY(opf_bind(planner, prologue, &c->x, conv_split(c->x.rank), &args.prologue, operands, stores, error));
     OPF_TRY(opf_gemm_finish(planner, node, &args, &c->x, NULL, c->bias, &c->y, conv_split(c->y.rank), lowered, kern->gemm_name, error));
+    for (uint32_t o = 0; split != NULL && o < split->n_outputs; o++)
+        opf_plan_writes(planner, &places[o]);
     if (computed)
         opf_bound_touch(planner, &args.prologue, operands, stores);
     return OPF_OK;
@@ -167,7 +220,7 @@ typedef struct {
     size_t          images, channels, taps;
     opf_gemm_window window;
     opf_ref         x, y;
-    int64_t         x_image, x_channel, y_image, y_channel; /* channel 1: side by side; else planes, by lines of pixels */
+    int64_t         x_image, x_channel, y_image, y_channel, y_pixel; /* channel 1: side by side; else planes, by lines of pixels */
     const float    *w, *bias;
     size_t          rows_bytes, lines; /* of the pointers in scratch; floats of copied lines: input, then output */
     float           lo, hi;
@@ -221,8 +274,9 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
     for (size_t unit = begin; unit < end; unit++) {
         size_t        image = unit / groups, at = unit % groups * OPF_DEPTHWISE_LINES, row = at * width;
         const float  *x     = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
-        float        *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)(row * (planes ? 1 : d->channels));
+        float        *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)row * d->y_pixel;
         float        *to    = planes ? program - OPF_DEPTHWISE_LINES * width * d->channels : y;
+        ptrdiff_t     pixel = planes ? (ptrdiff_t)d->channels : (ptrdiff_t)d->y_pixel; /* of to */
         opf_depthwise job   = {.rows      = rows,
                                .w         = d->w,
                                .lines     = lines - at < OPF_DEPTHWISE_LINES ? lines - at : OPF_DEPTHWISE_LINES,
@@ -236,8 +290,8 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
                                .pixel     = d->x_channel == 1 ? (ptrdiff_t)w->in_stride[2] : (ptrdiff_t)d->channels,
                                .bias      = d->bias,
                                .dst       = to,
-                               .dst_line  = (ptrdiff_t)(width * d->channels),
-                               .dst_pixel = (ptrdiff_t)d->channels,
+                               .dst_line  = (ptrdiff_t)width * pixel,
+                               .dst_pixel = pixel,
                                .pixels    = width,
                                .c         = d->channels,
                                .lo        = d->lo,
@@ -249,7 +303,7 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
             opf_bound_at(env, &d->epilogue, image, row, 0, operands, stores);
-            opf_program_run(env->kern, &d->epilogue.program, operands, stores, to, (ptrdiff_t)d->channels, to, (ptrdiff_t)d->channels,
+            opf_program_run(env->kern, &d->epilogue.program, operands, stores, to, pixel, to, pixel,
                             job.lines * width, d->channels, program);
         }
         if (planes)
@@ -277,13 +331,14 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
         OPF_OOM_IF(error, args.bias == NULL);
     }
     bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order) && c->window.out[2] <= OPF_LINES_FLOATS / c->channels;
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
+    OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
     args.x         = opf_place_ref(&c->x);
     args.y         = opf_place_ref(&c->y);
     args.x_image   = c->x.strides[0];
     args.x_channel = c->x.strides[1];
     args.y_image   = c->y.strides[0];
-    args.y_channel = planes ? c->pixels : 1;
+    args.y_channel = planes ? c->y.strides[1] : 1;
+    (void)opf_place_linear(&c->y, 2, c->y.rank - 1, &args.y_pixel);
     args.lines     = (size_t)((args.x_channel == 1 ? 0 : window_lines * c->window.in[2]) + (planes ? c->window.out[2] : 0)) * args.channels * OPF_DEPTHWISE_LINES;
     opf_lowered     rest    = *lowered;
     const opf_instr *first  = &rest.program.instr[0];

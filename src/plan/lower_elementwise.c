@@ -111,11 +111,11 @@ opf_status opf_plan_elementwise(opf_planner *planner, const opf_node *node, cons
     opf_place        views[2 * MAX_VIEWS + 1], *result = &views[n - 1];
     int32_t          order[OPF_MAX_RANK];
     choose_order(planner, node, places, n_in, order);
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, result, error));
+    OPF_TRY(opf_plan_alloc_slice(planner, node->outputs[0], order, result, error));
     for (uint32_t v = 0; v < n_in; v++)
         views[v] = opf_place_broadcast(&places[v], result->rank, result->dims);
     for (uint32_t v = 0; v < n_st; v++)
-        OPF_TRY(opf_plan_alloc(planner, lowered->stores[v], order, &views[n_in + v], error));
+        OPF_TRY(opf_plan_alloc_slice(planner, lowered->stores[v], order, &views[n_in + v], error));
     for (uint32_t v = 0; v < n; v++) {
         e.refs[v]  = opf_place_ref(&views[v]);
         e.types[v] = views[v].type;

@@ -66,32 +66,12 @@ static const int32_t *whole_order(const opf_planner *planner, opf_value_id value
     return planner->output_of[opf_graph_node(planner->graph, use->node)->outputs[0]] != 0 ? order : NULL;
 }
 
-/* The Split that alone reads the result and takes its columns apart: each part is written to a tensor of its own, so that
-   who wants it dense need not copy it. NULL: there is none. */
-static const opf_node *column_split(const opf_planner *planner, const opf_node *node)
-{
-    const opf_graph   *graph = planner->graph;
-    const opf_value_id y     = node->outputs[0];
-    const int32_t      rank  = planner->infos[y].rank;
-    const opf_use     *use   = opf_graph_single_use(graph, y);
-    if (use == NULL || use->node == 0 || use->input != 0 || planner->output_of[y] != 0)
-        return NULL;
-    const opf_node *split = opf_graph_node(graph, use->node);
-    if (split->op != &opf_op_Split || split->prologue.n != 0 || split->epilogue.n != 0)
-        return NULL;
-    const int64_t axis = opf_node_int(split, "axis", 0);
-    for (uint32_t o = 0; o < split->n_outputs; o++)
-        if (split->outputs[o] == 0)
-            return NULL;
-    return axis == -1 || axis == rank - 1 ? split : NULL;
-}
-
 /* Places for the result, or for the parts that a Split makes of it: opf_lower_view finds them placed. */
 static opf_status place_result(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, product *p, opf_error *error)
 {
     const opf_info *info    = &planner->infos[node->outputs[0]];
     const bool      vectors = planner->infos[node->inputs[0]].rank < 2 || planner->infos[node->inputs[1]].rank < 2;
-    const opf_node *split   = vectors ? NULL : column_split(planner, node);
+    const opf_node *split   = vectors ? NULL : opf_plan_split_of(planner, node->outputs[0], info->rank - 1);
     if (split == NULL)
         return opf_plan_alloc(planner, node->outputs[0], whole_order(planner, node->outputs[0], lowered), &p->y, error);
     p->y = (opf_place){.type = info->type, .rank = info->rank};

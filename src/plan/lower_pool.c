@@ -14,7 +14,7 @@ typedef struct {
     size_t      channels, pixels, taps, lines; /* taps and lines of a window */
     int64_t     in[3], out[3], in_stride[3];
     opf_ref     x, y;
-    int64_t     x_image, x_channel, y_image, y_channel; /* channel 1: side by side; else planes, by lines of pixels */
+    int64_t     x_image, x_channel, y_image, y_channel, y_pixel; /* channel 1: side by side; else planes, by lines of pixels */
     opf_bound   epilogue;
 } pool_args;
 
@@ -106,15 +106,14 @@ static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
     return at + opf_program_scratch(&p->epilogue.program) * sizeof(float);
 }
 
-static void run_epilogue(const opf_run_env *env, const pool_args *p, size_t image, size_t pixel, float *line, size_t width, float *scratch)
+static void run_epilogue(const opf_run_env *env, const pool_args *p, size_t image, size_t pixel, float *line, ptrdiff_t stride, size_t width, float *scratch)
 {
     if (p->epilogue.program.n == 0)
         return;
     opf_operand operands[OPF_PROGRAM_OPERANDS];
     opf_store   stores[OPF_PROGRAM_OPERANDS];
     opf_bound_at(env, &p->epilogue, image, pixel, 0, operands, stores);
-    opf_program_run(env->kern, &p->epilogue.program, operands, stores, line, (ptrdiff_t)p->channels, line, (ptrdiff_t)p->channels, width,
-                    p->channels, scratch);
+    opf_program_run(env->kern, &p->epilogue.program, operands, stores, line, stride, line, stride, width, p->channels, scratch);
 }
 
 /* A unit is one line of pixels: all but the last spatial axis are fixed. */
@@ -131,9 +130,9 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
     for (size_t unit = begin; unit < end; unit++) {
         size_t       image = unit / lines, line = unit % lines, left = line;
         const float *x = (const float *)opf_ref_data(env, p->x) + (int64_t)image * p->x_image;
-        float       *y = (float *)opf_ref_data(env, p->y) + (int64_t)image * p->y_image +
-                   (int64_t)(line * width * (p->y_channel == 1 ? p->channels : 1));
-        float  *to = p->y_channel == 1 ? y : s.line;
+        float       *y = (float *)opf_ref_data(env, p->y) + (int64_t)image * p->y_image + (int64_t)(line * width) * p->y_pixel;
+        float    *to     = p->y_channel == 1 ? y : s.line;
+        ptrdiff_t stride = p->y_channel == 1 ? (ptrdiff_t)p->y_pixel : (ptrdiff_t)p->channels; /* of to */
         int64_t place[3];
         for (int32_t i = p->spatial - 1; i-- > 0;) {
             place[i] = (int64_t)(left % (size_t)p->out[i]);
@@ -141,7 +140,7 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
         }
         size_t n_lines = window_lines(p, env->kern, x, place, s.lines, s.copies);
         for (size_t w = 0, n = 0; w < width; w++) {
-            float *out            = to + w * p->channels;
+            float *out            = to + (ptrdiff_t)w * stride;
             place[p->spatial - 1] = (int64_t)w;
             if ((int64_t)w > inner && (int64_t)w < inner_end)
                 for (size_t t = 0; t < n; t++)
@@ -156,7 +155,7 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
                 for (size_t c = 0; c < p->channels; c++)
                     out[c] = -INFINITY;
         }
-        run_epilogue(env, p, image, line * width, to, width, s.program);
+        run_epilogue(env, p, image, line * width, to, stride, width, s.program);
         if (p->y_channel != 1)
             opf_line_write(env->kern, s.line, width, p->channels, y, (ptrdiff_t)p->y_channel);
     }
@@ -175,7 +174,7 @@ static void run_global(const opf_run_env *env, const void *args, size_t begin, s
         for (size_t c = 0; p->x_channel != 1 && c < p->channels; c++)
             y[c] = p->max ? env->kern->reduce_max(x + (int64_t)c * p->x_channel, p->taps)
                           : scale * env->kern->reduce_sum(x + (int64_t)c * p->x_channel, p->taps);
-        run_epilogue(env, p, image, 0, y, 1, scratch);
+        run_epilogue(env, p, image, 0, y, (ptrdiff_t)p->y_pixel, 1, scratch);
     }
 }
 
@@ -236,11 +235,12 @@ opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_
     opf_channels_last(x.rank, order);
     bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order) && p.channels > 1 &&
                   p.out[p.spatial - 1] <= OPF_LINES_FLOATS / (int64_t)p.channels && !global;
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &y, error));
+    OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &y, error));
     p.x         = opf_place_ref(&x);
     p.y         = opf_place_ref(&y);
-    p.y_image   = (int64_t)(p.pixels * p.channels);
-    p.y_channel = planes ? (int64_t)p.pixels : 1;
+    p.y_image   = y.strides[0];
+    p.y_channel = planes ? y.strides[1] : 1;
+    (void)opf_place_linear(&y, 2, y.rank - 1, &p.y_pixel);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     opf_split split = {.outer_first = 0, .outer_last = 0, .row_first = 2, .row_last = x.rank - 1, .col = 1};
     if (lowered.program.n != 0)

@@ -96,6 +96,16 @@ static opf_status step_dims(opf_planner *planner, const opf_node *node, const op
     return OPF_OK;
 }
 
+/* Reference kernels write on any strides, but for types that are packed. */
+static opf_status alloc_result(opf_planner *planner, opf_value_id value, opf_place *place, opf_error *error)
+{
+    const bool any = !planner->options->reference && opf_type_size(planner->infos[value].type) != 0;
+    if (!opf_plan_slice(planner, value, place))
+        return opf_plan_alloc_slice(planner, value, any ? planner->order_of[value] : NULL, place, error);
+    planner->places[value] = *place;
+    return OPF_OK;
+}
+
 /* The steps of a list, on `anchor`; the last one's place is *result. results[i] keeps the place of step i. */
 static opf_status add_steps(opf_planner *planner, const opf_node *node, const opf_steps *steps, const opf_place *anchor, opf_value_id last_value,
                             reference_args *r, opf_place *result, opf_error *error)
@@ -111,7 +121,7 @@ static opf_status add_steps(opf_planner *planner, const opf_node *node, const op
         opf_place shape = {.rank = anchor->rank};
         OPF_TRY(step_dims(planner, node, step, anchor, &shape, error));
         if (stored != 0)
-            OPF_TRY(opf_plan_alloc(planner, stored, NULL, &results[i], error));
+            OPF_TRY(alloc_result(planner, stored, &results[i], error));
         else
             OPF_TRY(opf_plan_alloc_temporary(planner, step->type, shape.rank, shape.dims, NULL, &results[i], error));
         reference_call call = {.op = step->op, .node = node, .attrs = step->attrs, .n_attrs = step->n_attrs, .n_in = step->n_args, .n_out = 1};
@@ -130,13 +140,6 @@ static opf_status add_steps(opf_planner *planner, const opf_node *node, const op
     }
     *result = results[steps->n - 1];
     return OPF_OK;
-}
-
-/* Reference kernels write on any strides, but for types that are packed. */
-static const int32_t *wanted_order(const opf_planner *planner, opf_value_id value)
-{
-    bool any = !planner->options->reference && opf_type_size(planner->infos[value].type) != 0;
-    return any ? planner->order_of[value] : NULL;
 }
 
 opf_status opf_lower_reference(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
@@ -170,7 +173,7 @@ opf_status opf_lower_reference(opf_planner *planner, opf_node_id id, bool *done,
                 dims[i] = info->dims[i].n;
             OPF_TRY(opf_plan_alloc_temporary(planner, own != OPF_TYPE_NONE ? own : info->type, info->rank, dims, NULL, &c->out[0], error));
         } else {
-            OPF_TRY(opf_plan_alloc(planner, node->outputs[o], wanted_order(planner, node->outputs[o]), &c->out[o], error));
+            OPF_TRY(alloc_result(planner, node->outputs[o], &c->out[o], error));
         }
     }
     anchor = c->out[0];

@@ -109,29 +109,44 @@ static void view_expand(opf_planner *planner, const opf_node *node, const opf_pl
     planner->places[node->outputs[0]] = opf_place_broadcast(x, rank, dims);
 }
 
+static bool is_reshape(const opf_op *op)
+{
+    return op == &opf_op_Reshape || op == &opf_op_Flatten || op == &opf_op_Squeeze || op == &opf_op_Unsqueeze;
+}
+
+static bool is_same(const opf_node *node)
+{
+    return node->op == &opf_op_Identity || (node->op == &opf_op_Dropout && node->n_outputs == 1 && all_wanted(node));
+}
+
+bool opf_plan_is_view(const opf_planner *planner, const opf_node *node)
+{
+    const opf_op *op = node->op;
+    if (node->epilogue.n != 0 || node->prologue.n != 0 || node->n_inputs == 0 || node->inputs[0] == 0 ||
+        opf_type_size(planner->infos[node->inputs[0]].type) == 0)
+        return false;
+    return is_reshape(op) || is_same(node) || op == &opf_op_Transpose || op == &opf_op_Expand || (op == &opf_op_Split && all_wanted(node)) ||
+           (op == &opf_op_Slice && known(planner, node, 1) && known(planner, node, 3) && known(planner, node, 4));
+}
+
 opf_status opf_lower_view(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
     const opf_op   *op   = node->op;
-    bool            reshape = op == &opf_op_Reshape || op == &opf_op_Flatten || op == &opf_op_Squeeze || op == &opf_op_Unsqueeze;
-    bool            same    = op == &opf_op_Identity || (op == &opf_op_Dropout && all_wanted(node) && node->n_outputs == 1);
-    bool            split   = op == &opf_op_Split && all_wanted(node);
-    bool            slice   = op == &opf_op_Slice && known(planner, node, 1) && known(planner, node, 3) && known(planner, node, 4);
-    if (!(reshape || same || split || slice || op == &opf_op_Transpose || op == &opf_op_Expand) || node->epilogue.n != 0 ||
-        node->prologue.n != 0 || opf_type_size(planner->infos[node->inputs[0]].type) == 0)
+    if (!opf_plan_is_view(planner, node))
         return OPF_OK;
     opf_place x;
     *done = true;
-    if (split && planner->places[node->outputs[0]].buffer != 0)
-        return OPF_OK; /* the product before it has written its parts */
+    if ((op == &opf_op_Split || is_reshape(op)) && planner->places[node->outputs[0]].buffer != 0)
+        return OPF_OK; /* the product before it has written its parts, the Concat what it shuffles */
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
-    if (reshape)
+    if (is_reshape(op))
         return view_reshape(planner, node, &x, error);
-    if (same)
+    if (is_same(node))
         planner->places[node->outputs[0]] = x;
-    else if (split)
+    else if (op == &opf_op_Split)
         view_split(planner, node, &x);
-    else if (slice)
+    else if (op == &opf_op_Slice)
         view_slice(planner, node, &x);
     else if (op == &opf_op_Expand)
         view_expand(planner, node, &x);

@@ -293,6 +293,11 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
 bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order)
 {
     const opf_graph *graph = planner->graph;
+    opf_place        slice;
+    if (opf_plan_slice(planner, value, &slice))
+        return !opf_plan_slice_has_order(&slice, order);
+    if (planner->slices[value].whole != 0)
+        value = planner->slices[value].whole;
     if (planner->output_of[value] != 0)
         return true;
     const opf_use  *use  = opf_graph_single_use(graph, value);
@@ -309,4 +314,19 @@ bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, co
         dims[i] = out->dims[i].n;
     opf_place_set_dense(&place, order);
     return !opf_place_reshape(&place, out->rank, dims, &view);
+}
+
+const opf_node *opf_plan_split_of(const opf_planner *planner, opf_value_id value, int32_t axis)
+{
+    const opf_use *use = opf_graph_single_use(planner->graph, value);
+    if (use == NULL || use->node == 0 || use->input != 0 || planner->output_of[value] != 0)
+        return NULL;
+    const opf_node *split = opf_graph_node(planner->graph, use->node);
+    if (split->op != &opf_op_Split || split->prologue.n != 0 || split->epilogue.n != 0)
+        return NULL;
+    for (uint32_t o = 0; o < split->n_outputs; o++)
+        if (split->outputs[o] == 0)
+            return NULL;
+    const int64_t own = opf_node_int(split, "axis", 0);
+    return axis == (own < 0 ? own + planner->infos[value].rank : own) ? split : NULL;
 }

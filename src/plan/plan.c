@@ -430,6 +430,7 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
     for (opf_value_id v = 1; v < graph->n_values; v++)
         if (crossing[v] && planner.output_of[v] == 0)
             planner.output_of[v] = OPF_CROSSING;
+    OPF_TRY(opf_plan_mark_slices(&planner, work, error));
     OPF_TRY(place_inputs(&planner, request, whole, error));
     for (uint32_t k = plan->begin; k < plan->end; k++)
         if (work[request->order[k]])

@@ -70,7 +70,8 @@ typedef struct opf_plan_step {
     double      flops, bytes;
     bool        lone; /* too little work to share: one thread does it, and no one waits */
     bool        is_copy; /* only moves elements to another layout for its node; counts as a kernel of its own */
-    opf_value_id copied; /* is_copy: the value, where it is one of the graph */
+    opf_value_id copied; /* is_copy: the value, where it is one of the graph; Concat: the first part that is not written in place */
+    const char  *why;    /* Concat: why not, said of that part */
 } opf_plan_step;
 
 /* A graph output that nothing computes, an input or a constant: handed over with the others, by no kernel. */

@@ -5,6 +5,14 @@
 
 #include "plan/plan.h"
 
+/* Where a value is written: a slice of the result of a Concat. */
+typedef struct opf_slice {
+    opf_value_id whole; /* in whose buffer; 0: in one of its own */
+    int32_t      axis;
+    int64_t      at;
+    const char  *why; /* a Concat asked, and it needs memory of its own: why, said of the value */
+} opf_slice;
+
 typedef struct opf_planner {
     opf_plan               *plan;
     const opf_graph        *graph;
@@ -15,6 +23,7 @@ typedef struct opf_planner {
     uint32_t               *output_of; /* by value: 1 + number of the graph output whose buffer it may be written to; OPF_CROSSING:
                                           read by later segments, so it needs a buffer of its own */
     const int32_t         **order_of; /* by value: the order of axes in which its only reader, a Transpose, wants it; or NULL */
+    opf_slice              *slices;   /* by value */
     opf_node_id             node; /* being lowered */
 } opf_planner;
 
@@ -32,6 +41,26 @@ opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_
 /* Whether who wants the value wants it row-major, so that writing it in another order costs a copy: the caller, a later
    segment, or its only reader, which cannot reshape it as it would lie with its axes in `order`. */
 bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, const int32_t *order);
+/* The Split that alone reads the value and takes its columns, along axis, apart: a product writes each part to a place of its
+   own, so that who wants it dense, or elsewhere, need not copy it. NULL: there is none. */
+const opf_node *opf_plan_split_of(const opf_planner *planner, opf_value_id value, int32_t axis);
+/* The same, but where the value is part of a Concat, its slice has that order and neighbours along the last axis, the place is
+   there. For an image, order is channels-last or NULL, for planes; it has one stride from pixel to pixel. */
+opf_status opf_plan_alloc_slice(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+opf_status opf_plan_alloc_image(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+/* The slice of the value, whatever its order; false: it has none, or the whole is not placed yet. */
+bool opf_plan_slice(const opf_planner *planner, opf_value_id value, opf_place *place);
+bool opf_plan_slice_has_order(const opf_place *slice, const int32_t *order);
+/* Says only where its input is found, under the dims of its results: lower_view.c lowers it, perhaps to a copy. */
+bool opf_plan_is_view(const opf_planner *planner, const opf_node *node);
+/* A Concat whose result may hold what its parts' kernels write. */
+bool opf_plan_is_joined(const opf_planner *planner, const opf_node *node);
+int32_t opf_plan_joined_axis(const opf_planner *planner, const opf_node *concat);
+/* The result of the Reshape behind a Concat whose parts are shuffled: [k*n] becomes [k, n], then [n, k] by a Transpose and
+   [n*k] by a Reshape. 0: they are not. */
+opf_value_id opf_plan_shuffled(const opf_planner *planner, const opf_node *concat);
+/* Before the lowerings: which values lie in slices. work: by node, whether it is lowered. */
+opf_status opf_plan_mark_slices(opf_planner *planner, const bool *work, opf_error *error);
 /* The same for a temporary that is no value. */
 opf_status opf_plan_alloc_temporary(opf_planner *planner, opf_type type, int32_t rank, const int64_t *dims, const int32_t *order,
                                     opf_place *place, opf_error *error);
@@ -72,6 +101,9 @@ void opf_plan_may_share(opf_planner *planner, const opf_place *dst, const opf_pl
 opf_status opf_plan_copy(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, opf_error *error);
 /* Several at once, as one step. */
 opf_status opf_plan_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, opf_error *error);
+/* The same for parts of equal dims whose elements go between one another's. */
+opf_status opf_plan_interleave(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n,
+                               opf_error *error);
 /* place itself when it is dense in that order, else a copy that is. */
 opf_status opf_plan_dense(opf_planner *planner, opf_place *place, const int32_t *order, opf_error *error);
 
