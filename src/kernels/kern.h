@@ -172,6 +172,8 @@ typedef struct opf_kern {
     /* dst[r*dst_row + c] = src[r*src_row + c*src_col]: dst rows contiguous. Handles src_col == 1 (copy) and src_row == 1
        (transpose) fast. */
     void (*copy_2d)(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols);
+    /* Two rows at a time, side by side element by element: a[0], b[0], a[1], b[1], … Strides are those of rows. */
+    void (*zip)(const float *a, ptrdiff_t a_row, const float *b, ptrdiff_t b_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols);
 } opf_kern;
 
 /* level AUTO: the best of the machine; a level the machine lacks is lowered to the best it has. */

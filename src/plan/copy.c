@@ -19,6 +19,7 @@ typedef struct {
     copy_args *parts;
     size_t     n;
     bool       together; /* a unit is that of every part: elements of one go between those of another */
+    bool       zipped;   /* and there are two, of floats, one element of each in turn */
 } copies_args;
 
 static inline void copy_column(char *dst, int64_t dst_step, const char *src, int64_t src_step, size_t n, size_t size)
@@ -43,8 +44,14 @@ static void copy_elements(const copy_args *c, const char *src, char *dst, size_t
     }
 }
 
+typedef struct {
+    const char *src;
+    char       *dst;
+    size_t      rows;
+} piece;
+
 /* Unit `unit` of one copy. */
-static void copy_unit(const opf_run_env *env, const copy_args *c, size_t unit)
+static piece find_piece(const opf_run_env *env, const copy_args *c, size_t unit)
 {
     size_t  blocks = (c->rows + c->block - 1) / c->block, left = unit / blocks, first = unit % blocks * c->block;
     int64_t src = (int64_t)first * c->src_row, dst = (int64_t)first * c->dst_row;
@@ -54,15 +61,37 @@ static void copy_unit(const opf_run_env *env, const copy_args *c, size_t unit)
         src += index * c->src_stride[i];
         dst += index * c->dst_stride[i];
     }
-    size_t      rows    = c->rows - first < c->block ? c->rows - first : c->block;
-    const char *from    = (const char *)opf_ref_data(env, c->src) + src * (int64_t)c->size;
-    char       *to      = (char *)opf_ref_data(env, c->dst) + dst * (int64_t)c->size;
-    bool        aligned = ((uintptr_t)from | (uintptr_t)to) % sizeof(float) == 0;
-    if (c->size == sizeof(float) && c->dst_col == 1 && aligned)
-        env->kern->copy_2d((const float *)(const void *)from, (ptrdiff_t)c->src_row, (ptrdiff_t)c->src_col, (float *)(void *)to,
-                           (ptrdiff_t)c->dst_row, rows, c->cols);
+    return (piece){.src  = (const char *)opf_ref_data(env, c->src) + src * (int64_t)c->size,
+                   .dst  = (char *)opf_ref_data(env, c->dst) + dst * (int64_t)c->size,
+                   .rows = c->rows - first < c->block ? c->rows - first : c->block};
+}
+
+static bool is_aligned(const piece *p)
+{
+    return ((uintptr_t)p->src | (uintptr_t)p->dst) % sizeof(float) == 0;
+}
+
+static void copy_unit(const opf_run_env *env, const copy_args *c, size_t unit)
+{
+    const piece p = find_piece(env, c, unit);
+    if (c->size == sizeof(float) && c->dst_col == 1 && is_aligned(&p))
+        env->kern->copy_2d((const float *)(const void *)p.src, (ptrdiff_t)c->src_row, (ptrdiff_t)c->src_col, (float *)(void *)p.dst,
+                           (ptrdiff_t)c->dst_row, p.rows, c->cols);
     else
-        copy_elements(c, from, to, rows);
+        copy_elements(c, p.src, p.dst, p.rows);
+}
+
+static void zip_unit(const opf_run_env *env, const copies_args *list, size_t unit)
+{
+    const copy_args *c = list->parts;
+    const piece      a = find_piece(env, &c[0], unit), b = find_piece(env, &c[1], unit);
+    if (is_aligned(&a) && is_aligned(&b) && b.dst == a.dst + sizeof(float)) {
+        env->kern->zip((const float *)(const void *)a.src, (ptrdiff_t)c[0].src_row, (const float *)(const void *)b.src, (ptrdiff_t)c[1].src_row,
+                       (float *)(void *)a.dst, (ptrdiff_t)c[0].dst_row, a.rows, c[0].cols);
+        return;
+    }
+    copy_unit(env, &c[0], unit);
+    copy_unit(env, &c[1], unit);
 }
 
 /* Units of all parts are numbered through, or done together. */
@@ -72,7 +101,10 @@ static void run_copies(const opf_run_env *env, const void *args, size_t begin, s
     (void)scratch;
     for (size_t unit = begin; unit < end && list->together; unit++)
         for (size_t i = 0; i < list->n; i++)
-            copy_unit(env, &list->parts[i], unit);
+            if (!list->zipped)
+                copy_unit(env, &list->parts[i], unit);
+            else if (i == 0)
+                zip_unit(env, list, unit);
     for (size_t i = 0, first = 0; i < list->n && !list->together; first += list->parts[i++].units)
         for (size_t unit = begin > first ? begin - first : 0; unit < list->parts[i].units && first + unit < end; unit++)
             copy_unit(env, &list->parts[i], unit);
@@ -156,6 +188,25 @@ static opf_value_id value_at(const opf_planner *planner, const opf_place *place)
     return 0;
 }
 
+/* A copy whose axes could all be joined, cut into the rows of another. */
+static void cut_like(copy_args *c, const copy_args *other)
+{
+    if (c->rows != 1 || c->outer != 0 || other->outer != 0 || c->cols != other->rows * other->cols)
+        return;
+    c->rows    = other->rows;
+    c->cols    = other->cols;
+    c->src_row = (int64_t)c->cols * c->src_col;
+    c->dst_row = (int64_t)c->cols * c->dst_col;
+    c->block   = other->block;
+    c->units   = other->units;
+}
+
+static bool is_zip(const copy_args *a, const copy_args *b)
+{
+    return a->size == sizeof(float) && b->size == sizeof(float) && a->src_col == 1 && b->src_col == 1 && a->dst_col == 2 && b->dst_col == 2 &&
+           a->cols == b->cols && a->rows == b->rows && a->dst_row == b->dst_row && a->block == b->block;
+}
+
 static opf_status add_copies(opf_planner *planner, const char *kernel, const opf_place *src, const opf_place *dst, uint32_t n, bool together,
                              opf_error *error)
 {
@@ -171,10 +222,17 @@ static opf_status add_copies(opf_planner *planner, const char *kernel, const opf
     step.copied          = step.is_copy && n == 1 ? value_at(planner, src) : 0;
     for (uint32_t i = 0; i < n; i++) {
         OPF_TRY(describe(&src[i], &dst[i], &list->parts[i], error));
+    }
+    if (together && n == 2) {
+        cut_like(&list->parts[0], &list->parts[1]);
+        cut_like(&list->parts[1], &list->parts[0]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
         list->together = list->together && list->parts[i].units == list->parts[0].units;
         step.units += list->parts[i].units;
     }
-    step.units = list->together ? list->parts[0].units : step.units;
+    step.units   = list->together ? list->parts[0].units : step.units;
+    list->zipped = list->together && n == 2 && is_zip(&list->parts[0], &list->parts[1]);
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     for (uint32_t i = 0; i < n; i++) {
         opf_plan_reads(planner, &src[i]);

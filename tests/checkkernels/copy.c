@@ -57,6 +57,29 @@ static void run_copy(checker *check, int index)
     }
 }
 
+static void run_zip(checker *check, int index)
+{
+    (void)index;
+    for (int round = 0; round < 200 && !check->failed; round++) {
+        check_reset(check);
+        const size_t rows = check_size(check, 0, 20), cols = check_size(check, 0, 70), pad = check_random(check, 9), many = rows && cols;
+        const size_t a_row = cols + pad, b_row = cols + check_random(check, 9), dst_row = 2 * cols + check_random(check, 9);
+        float       *a = check_array(check, many ? (rows - 1) * a_row + cols : 0), *b = check_array(check, many ? (rows - 1) * b_row + cols : 0);
+        const size_t size = many ? (rows - 1) * dst_row + 2 * cols : 0;
+        float       *dst = check_array(check, size), *fresh = check_array(check, 1);
+        check_fill(check, a, many ? (rows - 1) * a_row + cols : 0, 1);
+        check_fill(check, b, many ? (rows - 1) * b_row + cols : 0, 1);
+        check->kern->zip(a, (ptrdiff_t)a_row, b, (ptrdiff_t)b_row, dst, (ptrdiff_t)dst_row, rows, cols);
+        for (size_t i = 0; i < size; i++) {
+            const size_t r = i / dst_row, c = i % dst_row;
+            const float *want = c >= 2 * cols ? fresh : c % 2 == 0 ? a + r * a_row + c / 2 : b + r * b_row + c / 2;
+            if (!same_bits(dst + i, want))
+                check_fail(check, "%zux%zu: element [%zu][%zu]", rows, cols, r, c);
+        }
+        check_bands(check);
+    }
+}
+
 static void run_pack(checker *check, int index)
 {
     (void)index;
@@ -81,6 +104,7 @@ static void run_pack(checker *check, int index)
 
 static const check_slot slots[] = {
     {"copy_2d", offsetof(opf_kern, copy_2d), run_copy, 0},
+    {"zip", offsetof(opf_kern, zip), run_zip, 0},
     {"pack_b", offsetof(opf_kern, pack_b), run_pack, 0},
 };
 const check_family check_copy_family = {slots, sizeof slots / sizeof *slots};

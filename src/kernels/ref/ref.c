@@ -45,6 +45,15 @@ static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
     multiply(tile, rows, cols, true);
 }
 
+static void zip(const float *a, ptrdiff_t a_row, const float *b, ptrdiff_t b_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) {
+            dst[(ptrdiff_t)r * dst_row + (ptrdiff_t)(2 * c)]     = a[(ptrdiff_t)r * a_row + (ptrdiff_t)c];
+            dst[(ptrdiff_t)r * dst_row + (ptrdiff_t)(2 * c + 1)] = b[(ptrdiff_t)r * b_row + (ptrdiff_t)c];
+        }
+}
+
 static void copy_2d(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
@@ -207,6 +216,7 @@ void opf_kern_init_ref(opf_kern *kern)
         .pool_sum    = pool_sum,
         .pixel_sum   = pixel_sum,
         .copy_2d     = copy_2d,
+        .zip         = zip,
     };
     opf_ew_init_ref(kern);
     opf_norm_init_ref(kern);

@@ -59,6 +59,12 @@ static inline v_m v_is_nan(v_f a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline v_f v_select_sign(v_f x, v_f yes, v_f no) { return _mm256_blendv_ps(no, yes, x); } /* of NaN too */
 static inline v_f v_select(v_m m, v_f yes, v_f no) { return _mm256_blendv_ps(no, yes, m); }
 static inline v_f v_keep(v_m m, v_f x) { return _mm256_and_ps(m, x); } /* else zero */
+static inline void v_zip(v_f a, v_f b, v_f *low, v_f *high) /* a[0], b[0], a[1], b[1], … */
+{
+    v_f even = _mm256_unpacklo_ps(a, b), odd = _mm256_unpackhi_ps(a, b); /* of each 128-bit lane */
+    *low     = _mm256_permute2f128_ps(even, odd, 0x20);
+    *high    = _mm256_permute2f128_ps(even, odd, 0x31);
+}
 static inline v_m v_m_none(void) { return _mm256_setzero_ps(); }
 static inline v_m v_m_or(v_m a, v_m b) { return _mm256_or_ps(a, b); }
 static inline int v_m_any(v_m a) { return _mm256_movemask_ps(a) != 0; }

@@ -59,6 +59,12 @@ static inline v_f v_select_sign(v_f x, v_f yes, v_f no) /* by the sign bit of x,
     return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), no, yes);
 }
 static inline v_f v_keep(v_m m, v_f x) { return _mm512_maskz_mov_ps(m, x); } /* else zero */
+static inline void v_zip(v_f a, v_f b, v_f *low, v_f *high) /* a[0], b[0], a[1], b[1], … */
+{
+    const v_i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *low            = _mm512_permutex2var_ps(a, first, b);
+    *high           = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), b);
+}
 static inline v_m v_m_none(void) { return 0; }
 static inline v_m v_m_or(v_m a, v_m b) { return (v_m)(a | b); }
 static inline int v_m_any(v_m a) { return a != 0; }

@@ -74,6 +74,27 @@ static void copy_2d(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, floa
     }
 }
 
+static void zip_row(const float *a, const float *b, float *dst, size_t n)
+{
+    size_t i = 0;
+    for (; n - i >= V_N; i += V_N) {
+        v_f low, high;
+        v_zip(v_load(a + i), v_load(b + i), &low, &high);
+        v_store(dst + 2 * i, low);
+        v_store(dst + 2 * i + V_N, high);
+    }
+    for (; i < n; i++) {
+        dst[2 * i]     = a[i];
+        dst[2 * i + 1] = b[i];
+    }
+}
+
+static void zip(const float *a, ptrdiff_t a_row, const float *b, ptrdiff_t b_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++)
+        zip_row(a + (ptrdiff_t)r * a_row, b + (ptrdiff_t)r * b_row, dst + (ptrdiff_t)r * dst_row, cols);
+}
+
 static void pack_b(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst)
 {
     const size_t nr = 2 * V_N; /* of the level's gemm */
@@ -89,5 +110,6 @@ static void pack_b(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_
 void OPF_K(copy_init)(opf_kern *kern)
 {
     kern->copy_2d = copy_2d;
+    kern->zip     = zip;
     kern->pack_b  = pack_b;
 }
