@@ -29,7 +29,7 @@ bool opf_steps_is_anchor(const opf_node *node)
     return (node->op->traits & (OPF_CONTRACTION | OPF_NORMALIZATION)) != 0 || node->op == &opf_op_AveragePool ||
            node->op == &opf_op_MaxPool || node->op == &opf_op_GlobalAveragePool || node->op == &opf_op_GlobalMaxPool ||
            node->op == &opf_op_ReduceMean || node->op == &opf_op_ReduceSum || node->op == &opf_op_ReduceMax ||
-           (node->op == &opf_op_Identity && node->epilogue.n != 0);
+           node->op == &opf_op_Resize || (node->op == &opf_op_Identity && node->epilogue.n != 0);
 }
 
 bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value)

@@ -33,7 +33,7 @@ typedef struct opf_step_plan {
 
 /* A known elementwise operator of at most OPF_STEP_ARGS operands and one float result, still a node of its own. */
 bool opf_steps_is_candidate(const opf_graph *graph, opf_node_id node);
-/* An operator that takes an epilogue: contraction, normalisation, pooling, or a region. */
+/* An operator that takes an epilogue: contraction, normalisation, pooling, resizing, or a region. */
 bool opf_steps_is_anchor(const opf_node *node);
 /* A contraction makes the value, perhaps with elementwise nodes on it that nothing else reads: its epilogue takes a
  * reader. */

@@ -129,6 +129,17 @@ typedef struct opf_affine {
     float lo, hi; /* NaN passes through */
 } opf_affine;
 
+/* ---- resampled lines -------------------------------------------------------------------------------------------------
+ * dst[p][i] = sum over taps t of weights[t*pixels + p] * line[places[t*pixels + p] + i], over the c channels i of each pixel p.
+ * Taps of weight 0 are not read: infinity times 0 adds nothing. */
+typedef struct opf_resample {
+    const float   *line;
+    const int32_t *places;  /* in floats */
+    const float   *weights; /* NULL: one tap, copied */
+    size_t         taps, pixels, c;
+    float         *dst; /* dense */
+} opf_resample;
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opf_kern {
@@ -168,6 +179,10 @@ typedef struct opf_kern {
     void (*pixel_square_sum)(const float *x, ptrdiff_t stride, size_t n, const float *mean, float *dst, size_t c);
     void (*normalise)(const float *x, const opf_affine *affine, float *y, size_t n); /* y may be x */
     void (*normalise_columns)(const opf_columns *tile);
+
+    /* dst[i] = sum of weights[r] * rows[r][i] over n_rows rows of n. */
+    void (*blend)(const float *const *rows, const float *weights, size_t n_rows, float *dst, size_t n);
+    void (*resample)(const opf_resample *r);
 
     /* dst[r*dst_row + c] = src[r*src_row + c*src_col]: dst rows contiguous. Handles src_col == 1 (copy) and src_row == 1
        (transpose) fast. */

@@ -142,9 +142,7 @@ static double number_of(const opf_call *call, uint32_t input, int64_t i)
     return opf_view_f64(&call->in[input], i * call->in[input].strides[0]);
 }
 
-/* All axes of X: those that are not resized keep scale 1. */
-static opf_status get_geometry(const opf_call *call, opf_resize *r, opf_resize_axis all[OPF_MAX_RANK],
-                               opf_error *error)
+opf_status opf_resize_geometry(const opf_call *call, opf_resize *r, opf_resize_axis all[OPF_MAX_RANK], opf_error *error)
 {
     const opf_view *x = &call->in[0];
     const int64_t   n_scales = length_of(call, SCALES), n_sizes = length_of(call, SIZES), n_roi = length_of(call, ROI);
@@ -182,7 +180,7 @@ static opf_status resolve_resize(const opf_call *call, opf_info *out, opf_arena 
     opf_resize      r;
     opf_resize_axis axes[OPF_MAX_RANK];
     int64_t         dims[OPF_MAX_RANK];
-    OPF_TRY(get_geometry(call, &r, axes, error));
+    OPF_TRY(opf_resize_geometry(call, &r, axes, error));
     for (int32_t i = 0; i < call->in[0].rank; i++)
         dims[i] = axes[i].n_out;
     return opf_resolve_set(&out[0], call->in[0].rank, dims, arena, error);
@@ -310,7 +308,7 @@ static opf_status reference_resize(const opf_call *call, opf_error *error)
     opf_resize_axis axes[OPF_MAX_RANK];
     taps            all[OPF_MAX_RANK] = {{0}};
     opf_status      status = OPF_OK;
-    OPF_TRY(get_geometry(call, &r, axes, error));
+    OPF_TRY(opf_resize_geometry(call, &r, axes, error));
     if (opf_view_count(&call->out[0]) == 0)
         return OPF_OK;
     for (int32_t i = 0; i < x->rank && status == OPF_OK; i++)

@@ -48,6 +48,10 @@ typedef struct opf_resize_axis {
     double  roi[2];
 } opf_resize_axis;
 
+/* Of a call: the attributes, and all axes of X; those that are not resized keep scale 1. Of X only the dims are read. */
+opf_status opf_resize_geometry(const opf_call *call, opf_resize *resize, opf_resize_axis axes[OPF_MAX_RANK],
+                               opf_error *error);
+
 /* floor(n * scale), as float arithmetic has it. */
 opf_status opf_resize_scaled(int64_t n, double scale, int64_t *n_out, opf_error *error);
 /* Fills n_out and scale of all from n and the sizes that were asked for, by the policy. */

@@ -119,6 +119,7 @@ extern opf_status opf_lower_norm(opf_planner *planner, opf_node_id node, bool *d
 extern opf_status opf_lower_group_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_rows(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_pool(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_resize(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_reduce(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_batch_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_concat(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);

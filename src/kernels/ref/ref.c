@@ -195,6 +195,28 @@ static void pixel_sum(const float *x, ptrdiff_t stride, size_t n, float scale, f
     }
 }
 
+static void blend(const float *const *rows, const float *weights, size_t n_rows, float *dst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float s = 0.0f;
+        for (size_t r = 0; r < n_rows; r++)
+            s += weights[r] * rows[r][i];
+        dst[i] = s;
+    }
+}
+
+static void resample(const opf_resample *r)
+{
+    for (size_t p = 0; p < r->pixels; p++)
+        for (size_t i = 0; i < r->c; i++) {
+            float s = 0.0f;
+            for (size_t t = 0; t < r->taps && r->weights != NULL; t++)
+                if (r->weights[t * r->pixels + p] != 0)
+                    s += r->weights[t * r->pixels + p] * r->line[r->places[t * r->pixels + p] + (ptrdiff_t)i];
+            r->dst[p * r->c + i] = r->weights != NULL ? s : r->line[r->places[p] + (ptrdiff_t)i];
+        }
+}
+
 void opf_kern_init_ref(opf_kern *kern)
 {
     *kern = (opf_kern){
@@ -215,6 +237,8 @@ void opf_kern_init_ref(opf_kern *kern)
         .pool_max    = pool_max,
         .pool_sum    = pool_sum,
         .pixel_sum   = pixel_sum,
+        .blend       = blend,
+        .resample    = resample,
         .copy_2d     = copy_2d,
         .zip         = zip,
     };

@@ -30,6 +30,14 @@ static inline v_f v_load_n_or(const float *p, size_t n, v_f fill)
     return _mm256_blendv_ps(fill, v_load_n(p, n), _mm256_castsi256_ps(v_first(n)));
 }
 static inline void v_store_n(float *p, v_f x, size_t n) { _mm256_maskstore_ps(p, v_first(n), x); }
+static inline v_f v_gather(const float *p, const int32_t *places) /* p[places[i]] in lane i */
+{
+    return _mm256_i32gather_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)places), 4);
+}
+static inline v_f v_gather_n(const float *p, const int32_t *places, size_t n) /* zeros behind */
+{
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, _mm256_maskload_epi32(places, v_first(n)), _mm256_castsi256_ps(v_first(n)), 4);
+}
 static inline v_f v_set(float x) { return _mm256_set1_ps(x); }
 static inline v_f v_zero(void) { return _mm256_setzero_ps(); }
 

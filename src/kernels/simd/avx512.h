@@ -27,6 +27,14 @@ static inline void v_store(float *p, v_f x) { _mm512_storeu_ps(p, x); }
 static inline v_f v_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 static inline v_f v_load_n_or(const float *p, size_t n, v_f fill) { return _mm512_mask_loadu_ps(fill, v_first(n), p); }
 static inline void v_store_n(float *p, v_f x, size_t n) { _mm512_mask_storeu_ps(p, v_first(n), x); }
+static inline v_f v_gather(const float *p, const int32_t *places) /* p[places[i]] in lane i */
+{
+    return _mm512_i32gather_ps(_mm512_loadu_si512(places), p, 4);
+}
+static inline v_f v_gather_n(const float *p, const int32_t *places, size_t n) /* zeros behind */
+{
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), v_first(n), _mm512_maskz_loadu_epi32(v_first(n), places), p, 4);
+}
 static inline v_f v_set(float x) { return _mm512_set1_ps(x); }
 static inline v_f v_zero(void) { return _mm512_setzero_ps(); }
 

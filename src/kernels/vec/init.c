@@ -10,5 +10,6 @@ void OPF_K(kern_init_vec)(opf_kern *kern)
     OPF_K(window_init)(kern);
     OPF_K(depthwise_init)(kern);
     OPF_K(winograd_init)(kern);
+    OPF_K(resize_init)(kern);
     OPF_K(copy_init)(kern);
 }
