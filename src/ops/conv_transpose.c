@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ConvTranspose: any spatial rank. The reference multiplies weights [M/group * taps][C/group] with the image and folds
    the columns, some channels at a time. */
+#include "ops/conv_transpose.h"
+
 #include "ops/check.h"
 #include "ops/elementwise.h"
 #include "ops/fold.h"
@@ -91,6 +93,16 @@ static opf_status resolve_pads(geometry *g, const int64_t *in, const int64_t *ou
     return OPF_OK;
 }
 
+opf_status opf_conv_transpose_windows(const opf_attr *attrs, uint32_t n_attrs, int32_t rank, const int64_t *kernel,
+                                      const int64_t *in, const int64_t *out, opf_windows *windows, opf_error *error)
+{
+    geometry g;
+    OPF_TRY(read_geometry(attrs, n_attrs, rank, kernel, &g, error));
+    OPF_TRY(resolve_pads(&g, in, out, error));
+    *windows = g.windows;
+    return OPF_OK;
+}
+
 /* ---- inference ---- */
 
 static opf_status check_channels(const opf_infer *infer, int64_t group, opf_error *error)
@@ -150,7 +162,7 @@ static opf_status infer_conv_transpose(opf_infer *infer, opf_error *error)
 
 typedef struct transpose_job {
     const opf_call *call;
-    geometry        g;
+    opf_windows     windows;
     int64_t         c_group, m_group, taps, places, pixels;
     int64_t         n, group, first;           /* image, group and first channel of the group at work */
     opf_number     *columns, *image;           /* [channels * taps][places], [pixels] */
@@ -208,7 +220,7 @@ static void write_channel(transpose_job *job, int64_t k)
     const opf_number *pixel   = job->image;
     opf_walk          walk;
     memset(job->image, 0, (size_t)job->pixels * sizeof *job->image);
-    opf_fold_columns(&job->g.windows, job->x_plane.dims, &job->columns[k * job->taps * job->places], true,
+    opf_fold_columns(&job->windows, job->x_plane.dims, &job->columns[k * job->taps * job->places], true,
                      job->y_plane.dims, job->image);
     for (opf_walk_init(&walk, job->y_plane.rank, job->y_plane.dims, 1, views); walk.left > 0;
          opf_walk_next(&walk), pixel++)
@@ -244,8 +256,8 @@ static opf_status run_conv_transpose(const opf_call *call, opf_error *error)
     if (opf_view_count(y) == 0)
         return OPF_OK;
     transpose_job job = {.call = call, .c_group = w->dims[0] / groups, .m_group = w->dims[1]};
-    OPF_TRY(read_geometry(call->attrs, call->n_attrs, x->rank - 2, w->dims + 2, &job.g, error));
-    OPF_TRY(resolve_pads(&job.g, x->dims + 2, y->dims + 2, error));
+    OPF_TRY(opf_conv_transpose_windows(call->attrs, call->n_attrs, x->rank - 2, w->dims + 2, x->dims + 2, y->dims + 2,
+                                       &job.windows, error));
     job.x_plane = plane_of(x);
     job.w_plane = plane_of(w);
     job.y_plane = plane_of(y);

@@ -116,7 +116,7 @@ static bool can_scale_b(const opf_gemm_args *args, const opf_kern *kern)
            opf_gemm_divide_up(args->n, kern->nr) * kern->nr * args->kc <= MOST;
 }
 
-static void size_blocks(opf_gemm_args *args, const opf_kern *kern)
+void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
 {
     if (args->rows == OPF_ROWS_LINES && args->m != 0) {
         args->block  = opf_gemm_divide_up((size_t)args->window.out[2], kern->mr);
@@ -133,7 +133,7 @@ static void size_blocks(opf_gemm_args *args, const opf_kern *kern)
     /* Long rows are multiplied in parts, whose sums the result holds meanwhile: a full block of them, so that weights are
        read as seldom as with short ones. A part is a multiple of what the kernel sums at a time. */
     if (rows < MOST && rows < args->m && args->rows == OPF_ROWS_LINEAR && args->b != NULL && args->prologue.program.n == 0 &&
-        args->epilogue.program.n == 0 && args->n_parts == 0 && args->c_col == 1) {
+        args->epilogue.program.n == 0 && args->n_parts == 0 && args->scatter == NULL && args->c_col == 1) {
         rows            = args->m < MOST ? args->m : MOST;
         size_t part     = opf_cpu_l2_bytes() / 4 / (rows * sizeof(float)) / SUMMED * SUMMED;
         size_t n        = opf_gemm_divide_up(k, part == 0 ? SUMMED : part);
@@ -195,7 +195,7 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
     if (program->n != 0)
         OPF_TRY(opf_bind(planner, &rest, result, split, &args->epilogue, operands, stores, error));
     args->scales_b = can_scale_b(args, kern);
-    size_blocks(args, kern);
+    opf_gemm_size(args, kern);
     opf_gemm_args *kept = opf_arena_copy(planner->arena, args, sizeof *args);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel        = kernel,

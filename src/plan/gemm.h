@@ -48,6 +48,14 @@ typedef struct opf_gemm_part {
     const int64_t *c_images;
 } opf_gemm_part;
 
+/* A result whose pixels lie apart: row r of the product is position r of a grid (window.out), its columns the channels of each of
+   n_cells pixels, pixel i at grid * stride + cells[i] of the image. What is outside the image is dropped. */
+typedef struct opf_gemm_scatter {
+    int64_t  out[3], stride[3];
+    const int64_t (*cells)[3];
+    size_t   n_cells;
+} opf_gemm_scatter;
+
 typedef struct opf_gemm_args {
     opf_gemm_rows   rows;
     size_t          images, groups, m, n, kc, taps; /* per group: n columns, kc elements a tap */
@@ -69,6 +77,7 @@ typedef struct opf_gemm_args {
     ptrdiff_t       c_group;
     const opf_gemm_part *parts; /* of one group, none empty; n_parts 0: c has all columns, else it has none */
     size_t          n_parts;
+    const opf_gemm_scatter *scatter; /* or NULL. c_row is between the image's pixels then, and the epilogue's rows are its pixels */
     opf_ref         residual; /* buffer 0: none; read at the place of c */
     ptrdiff_t       residual_row, residual_outer;
     float           lo, hi;
@@ -99,6 +108,9 @@ void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, si
 
 /* Whether an image with window and a_col set may be read by lines; then sets rows and lines. */
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error);
+
+/* Blocks, tiles and panels, when all else is set. */
+void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern);
 
 /* The common end of lowering: the epilogue's leading bias, residual and clamp move into the kernel, the rest is bound as a
    program. result is the place of output 0 with columns contiguous; split tells its images, rows and columns. Fills

@@ -168,7 +168,7 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
 /* Whether what follows the products can happen where they are stored, a tile at a time: a clamp, or unary operators. */
 static bool finishes_in_place(const opf_gemm_args *g)
 {
-    return g->c_col == 1 && (g->epilogue.program.n == 0 || opf_program_is_chain(&g->epilogue.program));
+    return g->c_col == 1 && g->scatter == NULL && (g->epilogue.program.n == 0 || opf_program_is_chain(&g->epilogue.program));
 }
 
 static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride, size_t rows, size_t cols)
@@ -208,6 +208,10 @@ static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group,
     const opf_gemm_args *g      = w->args;
     const opf_run_env   *env    = w->env;
     const bool           direct = g->c_col == 1 && !parted;
+    if (g->scatter != NULL) {
+        opf_gemm_scatter_rows(w, image, group, start, rows, panel);
+        return;
+    }
     size_t               nr = env->kern->nr, cols;
     const opf_gemm_tile  at = opf_gemm_tile_at(env, g, image, group, start, panel, &cols);
     if (g->epilogue.program.n != 0) {

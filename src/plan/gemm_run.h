@@ -30,6 +30,9 @@ void opf_gemm_gather_rows(const opf_kern *kern, const opf_gemm_args *args, const
 /* Pointers of one pixel, one a tap, mr apart: zeros where the window leaves the image. */
 void opf_gemm_tile_pointers(const opf_gemm_args *args, const float *image, size_t pixel, const float **out, size_t mr);
 
+/* Rows in the tile's scratch, of one panel, through the epilogue to the pixels of a scattered result. */
+void opf_gemm_scatter_rows(const opf_gemm_worker *w, size_t image, size_t group, size_t start, size_t rows, size_t panel);
+
 /* The step's run function, and the bytes of scratch that it needs. */
 void   opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch);
 size_t opf_gemm_scratch(const opf_gemm_args *args, const opf_kern *kern);

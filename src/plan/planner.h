@@ -113,6 +113,7 @@ bool opf_info_is_known(const opf_info *info); /* all its elements are numbers */
 
 extern opf_status opf_lower_view(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_conv(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_conv_transpose(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_matmul(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_attention(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
