@@ -101,8 +101,8 @@ void opf_gemm_scatter_rows(const opf_gemm_worker *w, size_t image, size_t group,
     const opf_program     *program = &g->epilogue.program;
     const size_t           nr = w->env->kern->nr, col = panel * nr, cols = g->n - col < nr ? g->n - col : nr;
     const bool             chain = opf_program_is_chain(program);
-    if (chain)
-        opf_program_run(w->env->kern, program, NULL, NULL, w->tile, (ptrdiff_t)cols, w->tile, (ptrdiff_t)cols, rows, cols, NULL);
+    if (chain) /* whatever pixel it is: one long row */
+        opf_program_run(w->env->kern, program, NULL, NULL, w->tile, 0, w->tile, 0, 1, rows * cols, NULL);
     for (size_t i = 0, n; i < rows; i += n) {
         const int64_t at = (int64_t)(start + i), line = at / grid->out[2], x = at % grid->out[2];
         n                = (size_t)(grid->out[2] - x) < rows - i ? (size_t)(grid->out[2] - x) : rows - i;

@@ -26,6 +26,7 @@ static inline void opf_transposed_range(const opf_transposed *t, int axis, int64
     *end            = before + t->out[axis] <= 0 ? 0 : (before + t->out[axis] - 1) / s + 1;
 }
 
+/* in_stride, of x as it lies now. */
 void opf_transposed_set_strides(opf_transposed *t);
 
 /* One filter a channel: lines of the result by the depthwise kernel. */

@@ -15,20 +15,20 @@ typedef struct {
     opf_cpu_level level;
 } job;
 
-static void check(const char *text, const char *sizes, const job *job)
+static void check(const char *text, const char *sizes, const job *how)
 {
     static const int32_t threads[] = {2, 3, 5};
-    opf_model_options    options   = {.level = job->level};
+    opf_model_options    options   = {.level = how->level};
     text_model           m;
     tensors              inputs;
     results              want, have, other;
     text_model_open(&m, text, &options, 1);
     make_inputs(m.model, sizes, 7, &inputs);
-    if (job->change != NULL)
-        job->change(&inputs);
+    if (how->change != NULL)
+        how->change(&inputs);
     run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, text, &want);
     for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++) {
-        run_model(m.model, mode, 1, &inputs, job->kernel, text, &have);
+        run_model(m.model, mode, 1, &inputs, how->kernel, text, &have);
         compare_results(&have, &want, 1e-4, 2e-5, mode == OPF_MODE_FUSED ? "fused" : "unfused", sizes, text);
         for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
             run_model(m.model, mode, threads[i], &inputs, NULL, text, &other);
@@ -112,7 +112,7 @@ static void test_depthwise(void **state)
 static void test_what_follows(void **state)
 {
     (void)state;
-    check_levels("g (float[N,9,H,W] x, float[9,18,2,2] w, float[18] w2, float[1,18,1,1] w3, float[18,9,1,1] w4) => (y)"
+    check_levels("g (float[N,9,H,W] x, float[9,18,2,2] w, float[18] w2, float[1,18,1,1] w3, float[9,18,1,1] w4) => (y)"
                  "{ a = ConvTranspose<strides = [2,2]>(x, w, w2) b = HardSwish(a) c = Mul(b, w3) d = Conv(c, w4) y = Exp(d) }",
                  images, "gemm", NULL);
     /* A residual of the result's shape, a step that is a result too, a vector along the last axis. */
@@ -206,7 +206,9 @@ static size_t add_list(char *to, size_t room, const char *name, const int64_t *l
 
 static void make_text(opf_random *random, char *text, size_t room)
 {
-    static const char *const follows[] = {"y = Relu(a)", "y = Sigmoid(a)", "b = Sigmoid(a) y = Mul(a, b)", "b = Identity(a) y = Add(b, w3)"};
+    static const char *const follows[] = {"y = Relu(a)", "y = Sigmoid(a)", "b = Mul(a, a) c = Tanh(b) y = Add(c, a)", "b = Relu(a) y = Conv(b, w4)"};
+    /* The image in planes, or channels-last. */
+    const char *const before = draw(random, 0, 1) == 0 ? "e = Conv(x, w3) " : "e = Identity(x) ";
     const int32_t rank = (int32_t)draw(random, 1, 3);
     const int64_t group = draw(random, 0, 1) == 0 ? 1 : draw(random, 2, 12), c = group * draw(random, 1, group == 1 ? 20 : 3);
     const int64_t o = draw(random, 0, 2) == 0 ? 1 : draw(random, 1, group == 1 ? 40 : 5);
@@ -228,7 +230,13 @@ static void make_text(opf_random *random, char *text, size_t room)
     at += (size_t)snprintf(text + at, room - at, "] x, float[%lld,%lld", (long long)c, (long long)o);
     for (int32_t i = 0; i < rank; i++)
         at += (size_t)snprintf(text + at, room - at, ",%lld", (long long)kernel[i]);
-    at += (size_t)snprintf(text + at, room - at, "] w, float[%lld] w2, float[1] w3) => (y) { a = ConvTranspose<group = %lld", (long long)(o * group), (long long)group);
+    at += (size_t)snprintf(text + at, room - at, "] w, float[%lld] w2, float[%lld,%lld", (long long)(o * group), (long long)c, (long long)c);
+    for (int32_t i = 0; i < rank; i++)
+        at += (size_t)snprintf(text + at, room - at, ",1");
+    at += (size_t)snprintf(text + at, room - at, "] w3, float[3,%lld", (long long)(o * group));
+    for (int32_t i = 0; i < rank; i++)
+        at += (size_t)snprintf(text + at, room - at, ",1");
+    at += (size_t)snprintf(text + at, room - at, "] w4) => (y) { %sa = ConvTranspose<group = %lld", before, (long long)group);
     at += add_list(text + at, room - at, "strides", stride, rank);
     at += add_list(text + at, room - at, "dilations", dilation, rank);
     const int64_t form = draw(random, 0, 5);
@@ -240,7 +248,7 @@ static void make_text(opf_random *random, char *text, size_t room)
         at += (size_t)snprintf(text + at, room - at, ", auto_pad = \"%s\"", form == 4 ? "SAME_UPPER" : "SAME_LOWER");
     if (form == 0 || form == 4)
         at += add_list(text + at, room - at, "output_padding", more, rank);
-    (void)snprintf(text + at, room - at, ">(x, w%s) %s }", draw(random, 0, 1) == 0 ? ", w2" : "", follows[draw(random, 0, 3)]);
+    (void)snprintf(text + at, room - at, ">(e, w%s) %s }", draw(random, 0, 1) == 0 ? ", w2" : "", follows[draw(random, 0, 3)]);
 }
 
 static void test_by_chance(void **state)
