@@ -180,7 +180,6 @@ opf_status opf_runner_tensor(opf_runner *runner, opf_value_id value, opf_tensor 
     if (constant != NULL) {
         tensor->data = (void *)(uintptr_t)opf_weights_plain(runner->context->model->weights, constant);
         OPF_OOM_IF(error, tensor->data == NULL);
-        OPF_TRY(opf_pack_weights(runner->context->model, runner->context->pool, error));
     }
     if (tensor->data == NULL && live->info.n_values >= 0 && info->type != OPF_TYPE_NONE) { /* known, never computed */
         tensor->data = opf_arena_alloc_n(&runner->run, opf_type_size(info->type), (size_t)live->info.n_values + 1);

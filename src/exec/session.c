@@ -210,7 +210,6 @@ static opf_status complete_inputs(opf_session *s, const opf_tensor *inputs, size
             memcpy(all[i].dims, fallback->dims, (size_t)fallback->rank * sizeof *fallback->dims);
             all[i].data = (void *)(uintptr_t)opf_weights_plain(model->weights, fallback);
             OPF_OOM_IF(error, all[i].data == NULL);
-            OPF_TRY(opf_pack_weights(model, s->context.pool, error));
         } else if (i < n && with_data && inputs[i].type != OPF_TYPE_NONE && inputs[i].bytes == 0 && inputs[i].rank > 0) {
             all[i] = inputs[i]; /* an empty tensor needs no buffer; checked below */
         } else {

@@ -187,6 +187,21 @@ static const void *get(opf_weights *weights, const opf_const *c, const opf_weigh
     return data;
 }
 
+/* Built at once and by itself: plans read it. */
+static const void *get_now(opf_weights *w, const opf_const *c, const opf_weight_format *format)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    const uint32_t before = w->n_jobs;
+    const void    *data   = find_or_ask(w, c, format, false);
+    if (data != NULL && w->n_jobs > before) {
+        const job *mine = &w->jobs[--w->n_jobs];
+        format->build(c, format->numbers, 0, mine->dst, NULL);
+        opf_const_leaves(c, give_back, NULL);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return data;
+}
+
 const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
 {
     return get(weights, c, format, false);
@@ -220,8 +235,8 @@ const void *opf_weights_plain(opf_weights *weights, const opf_const *c)
         return &nothing;
     if (c->kind == OPF_CONST_BYTES && (uintptr_t)c->data % (size == 0 ? 1 : size) == 0)
         return c->data;
-    opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .units = 1, .build = build_plain};
-    return opf_weights_get(weights, c, &format);
+    const opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .units = 1, .build = build_plain};
+    return get_now(weights, c, &format);
 }
 
 /* ---- formats ---- */

@@ -42,7 +42,7 @@ typedef struct opf_weights_team {
    constants are given back then. False: no memory. */
 bool opf_weights_build(opf_weights *weights, const opf_weights_team *team);
 
-/* The constant in its own type, dense: where it lies if its address suits its type, else a copy. NULL: no memory. */
+/* The constant in its own type, dense, to be read at once: where it lies if its address suits its type, else a copy. NULL: no memory. */
 const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
 
 /* Formats. nr: columns of a panel. */

@@ -73,6 +73,11 @@ static inline void v_zip(v_f a, v_f b, v_f *low, v_f *high) /* a[0], b[0], a[1],
     *low     = _mm256_permute2f128_ps(even, odd, 0x20);
     *high    = _mm256_permute2f128_ps(even, odd, 0x31);
 }
+static inline v_f v_even(v_f a, v_f b) /* a[0], a[2], …, b[0], b[2], … */
+{
+    const __m256d lanes = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)); /* of each 128-bit lane of a, then of b */
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(lanes, 0xd8));
+}
 static inline v_m v_m_none(void) { return _mm256_setzero_ps(); }
 static inline v_m v_m_or(v_m a, v_m b) { return _mm256_or_ps(a, b); }
 static inline int v_m_any(v_m a) { return _mm256_movemask_ps(a) != 0; }

@@ -73,6 +73,10 @@ static inline void v_zip(v_f a, v_f b, v_f *low, v_f *high) /* a[0], b[0], a[1],
     *low            = _mm512_permutex2var_ps(a, first, b);
     *high           = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), b);
 }
+static inline v_f v_even(v_f a, v_f b) /* a[0], a[2], …, b[0], b[2], … */
+{
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+}
 static inline v_m v_m_none(void) { return 0; }
 static inline v_m v_m_or(v_m a, v_m b) { return (v_m)(a | b); }
 static inline int v_m_any(v_m a) { return a != 0; }

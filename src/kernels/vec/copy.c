@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strided copies: rows, transposes in registers, anything else element by element. */
+/* Strided copies: rows, every second element, transposes in registers, anything else element by element. */
 #include "kernels/simd/vec.h"
 
 #include <string.h>
@@ -60,11 +60,26 @@ static void copy_row(const float *src, float *dst, size_t n)
     }
 }
 
+/* Every second element; the one behind the last may not be there. */
+static void copy_even(const float *src, float *dst, size_t n)
+{
+    size_t i = 0;
+    for (; n - i > V_N; i += V_N)
+        v_store(dst + i, v_even(v_load(src + 2 * i), v_load(src + 2 * i + V_N)));
+    if (i < n) {
+        const size_t span = 2 * (n - i) - 1, low = span < V_N ? span : V_N;
+        v_store_n(dst + i, v_even(v_load_n(src + 2 * i, low), v_load_n(src + 2 * i + V_N, span - low)), n - i);
+    }
+}
+
 static void copy_2d(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
 {
     if (src_col == 1) {
         for (size_t r = 0; r < rows; r++)
             copy_row(src + (ptrdiff_t)r * src_row, dst + (ptrdiff_t)r * dst_row, cols);
+    } else if (src_col == 2 && src_row != 1) {
+        for (size_t r = 0; r < rows; r++)
+            copy_even(src + (ptrdiff_t)r * src_row, dst + (ptrdiff_t)r * dst_row, cols);
     } else if (src_row == 1 && rows > 1) {
         transpose(src, src_col, dst, dst_row, rows, cols);
     } else {
