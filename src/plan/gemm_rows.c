@@ -103,6 +103,15 @@ static void compute_rows(const opf_gemm_worker *w, const float *a, size_t image,
                     rows, g->kc, w->program);
 }
 
+/* Rows a stride apart; the last one stands for those beyond the tile. */
+static void point_at_rows(const float *row, ptrdiff_t stride, size_t rows, const float **pointers, size_t mr)
+{
+    for (size_t r = 0; r < rows; r++, row += stride)
+        pointers[r] = row;
+    for (size_t r = rows; r < mr; r++)
+        pointers[r] = pointers[rows - 1];
+}
+
 void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block)
 {
     const opf_gemm_args *g  = w->args;
@@ -122,17 +131,13 @@ void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t
             compute_rows(w, image, index, first, rows, computed);
         else if (g->rows == OPF_ROWS_GATHER)
             opf_gemm_gather_rows(w->env->kern, g, image, first, rows, w->pointers + (g->block + 1) * taps * mr, gathered);
-        for (size_t r = 0; r < mr; r++) {
-            size_t row = first + (r < rows ? r : rows - 1);
-            if (opf_gemm_computes_rows(g)) {
-                pointers[r] = computed + (row - first) * g->kc;
-            } else if (g->rows == OPF_ROWS_LINEAR) {
-                pointers[r] = image + (ptrdiff_t)row * g->a_row;
-            } else if (g->rows == OPF_ROWS_WINDOW) {
-                opf_gemm_tile_pointers(g, image, row, pointers + r, mr);
-            } else {
-                pointers[r] = gathered + (row - first) * g->taps * g->kc;
-            }
-        }
+        const float *own = opf_gemm_computes_rows(g) ? computed : g->rows == OPF_ROWS_GATHER ? gathered : NULL;
+        if (g->rows == OPF_ROWS_WINDOW)
+            for (size_t r = 0; r < mr; r++)
+                opf_gemm_tile_pointers(g, image, first + (r < rows ? r : rows - 1), pointers + r, mr);
+        else if (own != NULL)
+            point_at_rows(own, (ptrdiff_t)(opf_gemm_computes_rows(g) ? g->kc : g->taps * g->kc), rows, pointers, mr);
+        else
+            point_at_rows(image + (ptrdiff_t)first * g->a_row, g->a_row, rows, pointers, mr);
     }
 }
