@@ -77,20 +77,39 @@ static void take_clamp(opf_gemm_args *args, opf_program *program)
     drop_first(program);
 }
 
+enum { MOST_OF_LINES = 1 << 18 }; /* floats of all copied lines, about L2 */
+
+void opf_gemm_try_bands(opf_gemm_args *args, const opf_kern *kern)
+{
+    enum { MOST_CHANNELS = 32 }; /* more make long enough taps */
+    const opf_gemm_window *w     = &args->window;
+    opf_gemm_lines        *lines = &args->lines;
+    const size_t           count = (size_t)(w->kernel[0] * w->kernel[1]);
+    const int64_t          span  = (w->out[2] - 1) * w->stride[2] + w->kernel[2];
+    if (args->groups != 1 || args->kc == 0 || args->kc > MOST_CHANNELS || w->in_stride[2] != (int64_t)args->kc || w->dilation[2] != 1 ||
+        w->kernel[2] < 2 || w->out[2] < (int64_t)kern->mr || span > MOST_OF_LINES ||
+        count > MOST_OF_LINES || count * (size_t)span * args->kc > MOST_OF_LINES)
+        return;
+    lines->count  = count;
+    lines->phases = 1;
+    lines->phase  = (size_t)span * args->kc;
+    lines->step   = (size_t)w->stride[2] * args->kc;
+    args->rows    = OPF_ROWS_BANDS;
+}
+
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error)
 {
-    enum { MOST = 1 << 18 }; /* floats of all copied lines, about L2 */
     const opf_gemm_window *w     = &args->window;
     opf_gemm_lines        *lines = &args->lines;
     int64_t                span  = (w->out[2] - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
     /* A narrow image has no full tile on a line. */
-    if (w->in_stride[2] != 1 || w->out[2] < (int64_t)planner->options->kern->mr || span > MOST)
+    if (w->in_stride[2] != 1 || w->out[2] < (int64_t)planner->options->kern->mr || span > MOST_OF_LINES)
         return OPF_OK;
     lines->step   = w->stride[2] <= 2 ? (size_t)w->stride[2] : 1;
     lines->phases = w->stride[2] <= 2 ? 1 : (size_t)w->stride[2];
     lines->phase  = opf_gemm_divide_up((size_t)span, lines->phases);
     lines->count  = args->kc * (size_t)(w->kernel[0] * w->kernel[1]);
-    if (lines->count > MOST || lines->count * lines->phases * lines->phase > MOST)
+    if (lines->count > MOST_OF_LINES || lines->count * lines->phases * lines->phase > MOST_OF_LINES)
         return OPF_OK;
     uint32_t *offsets = OPF_NEW(planner->arena, uint32_t, args->taps * args->kc);
     OPF_OOM_IF(error, offsets == NULL);
@@ -118,7 +137,7 @@ static bool can_scale_b(const opf_gemm_args *args, const opf_kern *kern)
 
 void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
 {
-    if (args->rows == OPF_ROWS_LINES && args->m != 0) {
+    if (opf_gemm_goes_by_lines(args) && args->m != 0) {
         args->block  = opf_gemm_divide_up((size_t)args->window.out[2], kern->mr);
         args->blocks = args->m / (size_t)args->window.out[2];
         args->tiles  = args->blocks * args->block;

@@ -19,6 +19,8 @@ typedef enum opf_gemm_rows {
     OPF_ROWS_WINDOW, /* row r is a pixel: one pointer a tap, kc contiguous channels each */
     OPF_ROWS_LINES,  /* row r is a pixel of a planar image: the image lines below the window are copied with their borders,
                         and all pixels of an output line read them where they lie */
+    OPF_ROWS_BANDS,  /* row r is a pixel of few channels, side by side: the lines below the window are copied with their borders,
+                        so that the taps along a line are one, however many channels they have together */
     OPF_ROWS_GATHER  /* elements lie apart: copied to contiguous rows, a tile at a time */
 } opf_gemm_rows;
 
@@ -106,6 +108,8 @@ typedef struct opf_gemm_rest {
 void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t first, size_t rows, size_t panel,
                            const opf_gemm_rest *rest);
 
+/* Whether an image with window set and its channels side by side is better read by bands; then sets rows and lines. */
+void opf_gemm_try_bands(opf_gemm_args *args, const opf_kern *kern);
 /* Whether an image with window and a_col set may be read by lines; then sets rows and lines. */
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error);
 

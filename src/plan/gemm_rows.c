@@ -6,7 +6,7 @@
 
 static size_t tile_start(const opf_gemm_args *g, size_t tile)
 {
-    if (g->rows == OPF_ROWS_LINES) {
+    if (opf_gemm_goes_by_lines(g)) {
         size_t width = (size_t)g->window.out[2];
         return tile / g->block * width + width * (tile % g->block) / g->block;
     }
@@ -92,6 +92,34 @@ static void copy_lines(const opf_gemm_args *g, const float *image, size_t line, 
             }
 }
 
+/* One image line (NULL: outside) with its borders, the channels of a pixel side by side. */
+static void copy_band(const opf_gemm_args *g, const float *src, float *dst)
+{
+    const size_t  pixel = g->kc * sizeof(float);
+    const int64_t span = (int64_t)(g->lines.phase / g->kc), pad = g->window.pad[2], last = pad + g->window.in[2];
+    const int64_t from = pad < 0 ? 0 : pad < span ? pad : span, to = last < from ? from : last < span ? last : span;
+    if (src == NULL || to == from) {
+        memset(dst, 0, (size_t)span * pixel);
+        return;
+    }
+    memset(dst, 0, (size_t)from * pixel);
+    memcpy(dst + from * (int64_t)g->kc, src + (from - pad) * (int64_t)g->kc, (size_t)(to - from) * pixel);
+    memset(dst + to * (int64_t)g->kc, 0, (size_t)(span - to) * pixel);
+}
+
+static void copy_bands(const opf_gemm_args *g, const float *image, size_t line, float *dst)
+{
+    const opf_gemm_window *w  = &g->window;
+    const int64_t          i0 = (int64_t)line / w->out[1] * w->stride[0] - w->pad[0];
+    const int64_t          i1 = (int64_t)line % w->out[1] * w->stride[1] - w->pad[1];
+    for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
+        for (int64_t k1 = 0; k1 < w->kernel[1]; k1++, dst += g->lines.phase) {
+            const int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1];
+            const bool    inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
+            copy_band(g, inside ? image + y0 * w->in_stride[0] + y1 * w->in_stride[1] : NULL, dst);
+        }
+}
+
 /* The rows of a tile, computed from those of a. */
 static void compute_rows(const opf_gemm_worker *w, const float *a, size_t image, size_t first, size_t rows, float *out)
 {
@@ -120,6 +148,16 @@ void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t
         w->starts[i] = tile_start(g, block * g->block + i);
     if (g->rows == OPF_ROWS_LINES) {
         copy_lines(g, image, block, w->gathered);
+        return;
+    }
+    for (size_t i = 0; i < tiles && g->rows == OPF_ROWS_BANDS; i++) {
+        const size_t x = w->starts[i] - w->starts[0], rows = w->starts[i + 1] - w->starts[i];
+        for (size_t t = 0; t < taps; t++)
+            point_at_rows(w->gathered + t * g->lines.phase + x * g->lines.step, (ptrdiff_t)g->lines.step, rows,
+                          w->pointers + (i * taps + t) * mr, mr);
+    }
+    if (g->rows == OPF_ROWS_BANDS) {
+        copy_bands(g, image, block, w->gathered);
         return;
     }
     size_t ahead = opf_gemm_reads_in_place(g) ? 1 : 0; /* the first tile of the next block, to prefetch */

@@ -118,11 +118,11 @@ static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_
 static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
 {
     const opf_gemm_args *g    = w->args;
-    const bool           flat = g->rows != OPF_ROWS_WINDOW; /* gathered taps are one long row */
+    const size_t         taps = opf_gemm_taps_in_pointers(g); /* 1: gathered taps are one long row */
     strip                s    = {.tiles = opf_gemm_block_tiles(g, block)};
     s.tile      = opf_gemm_tile_at(w->env, g, image, group, w->starts[0], panel, &s.cols);
-    s.tile.taps = flat ? 1 : g->taps;
-    s.tile.kc   = flat ? w->n_k : g->kc;
+    s.tile.taps = taps;
+    s.tile.kc   = taps == 1 ? w->n_k : g->taps * g->kc / taps;
     s.tile.b    = b + w->first_k * w->env->kern->nr;
     if (w->first_k != 0) { /* onto the sums so far */
         s.tile.bias            = NULL;
@@ -270,7 +270,7 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, opf_g
     at += g->scales_b ? round_64(g->panels * kern->nr * g->kc * sizeof(float)) : 0;
     w->gathered = (float *)(void *)(scratch + at);
     at += opf_gemm_has_own_rows(g)    ? round_64(rows * g->taps * g->kc * sizeof(float))
-          : g->rows == OPF_ROWS_LINES ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
+          : opf_gemm_goes_by_lines(g) ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
                                       : 0;
     w->panel = (float *)(void *)(scratch + at);
     at += g->b == NULL ? round_64(g->kc * kern->nr * sizeof(float)) : 0;

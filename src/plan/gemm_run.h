@@ -56,7 +56,13 @@ static inline bool opf_gemm_reads_in_place(const opf_gemm_args *g)
 
 static inline size_t opf_gemm_taps_in_pointers(const opf_gemm_args *g)
 {
-    return g->rows == OPF_ROWS_WINDOW ? g->taps : 1;
+    return g->rows == OPF_ROWS_WINDOW ? g->taps : g->rows == OPF_ROWS_BANDS ? g->lines.count : 1;
+}
+
+/* A block is one line of pixels, which lies in scratch. */
+static inline bool opf_gemm_goes_by_lines(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_LINES || g->rows == OPF_ROWS_BANDS;
 }
 
 static inline size_t opf_gemm_block_tiles(const opf_gemm_args *g, size_t block)

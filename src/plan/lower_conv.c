@@ -160,6 +160,10 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
     args.window = c->window;
     bool planar = c->x.strides[1] != 1 && c->channels > 1, matrix = false;
+    if (planar && c->channels <= FEW_CHANNELS && !computed && c->taps > 1 && c->x.strides[c->x.rank - 1] != 1) {
+        OPF_TRY(opf_plan_dense(planner, &c->x, order, error)); /* neither planes nor pixels: one pass instead of one a tap */
+        planar = false;
+    }
     if (planar ? c->channels <= FEW_CHANNELS && !computed : per_group < FEW_CHANNELS && c->taps > 1)
         args.rows = OPF_ROWS_GATHER; /* taps too short for a loop of their own */
     else if (!computed)
@@ -180,6 +184,8 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     args.a       = opf_place_ref(&c->x);
     args.a_col   = (ptrdiff_t)c->x.strides[1];
     args.a_group = (ptrdiff_t)(per_group * c->x.strides[1]);
+    if (args.winograd.u == NULL && args.a_col == 1 && !computed && c->taps > 1)
+        opf_gemm_try_bands(&args, kern);
     if (args.rows == OPF_ROWS_GATHER)
         OPF_TRY(opf_gemm_try_lines(planner, &args, error));
     OPF_TRY(image_offsets(planner, &c->x, &args.a_images, error));
