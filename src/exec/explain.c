@@ -187,7 +187,7 @@ static const char *remedy(const opf_miss *miss)
 
 static opf_status copy_fusions(const opf_model *model, opf_report *report, opf_error *error)
 {
-    const opf_fuse_report *r       = &model->report;
+    const opf_fuse_report *r       = &model->open.report;
     opf_fusion_entry      *fusions = OPF_NEW(&report->arena, opf_fusion_entry, r->n_fusions);
     opf_miss_entry        *misses  = OPF_NEW(&report->arena, opf_miss_entry, r->n_misses);
     OPF_OOM_IF(error, fusions == NULL || misses == NULL);
@@ -236,23 +236,23 @@ static opf_status fill_plans(const opf_model *model, opf_report *report, opf_pla
     opf_explanation *e      = &report->explanation;
     opf_plan        *before = NULL;
     e->bytes_before = e->bytes_after = -1;
-    OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+    OPF_TRY(numeric_plan(model, model->open.fused, &report->arena, plan, error));
     if (*plan != NULL && (*plan)->needs_data)
         return OPF_OK;
     if (*plan != NULL) {
-        OPF_TRY(numeric_plan(model, model->simplified, &report->arena, &before, error));
+        OPF_TRY(numeric_plan(model, model->open.simplified, &report->arena, &before, error));
         e->bytes_after  = (*plan)->bytes;
         e->bytes_before = before->needs_data ? -1 : before->bytes;
         opf_plan_destroy(&before);
         return OPF_OK;
     }
-    return opf_model_generic_plan(model, model->fused, plan, error);
+    return opf_model_generic_plan(model, model->open.fused, plan, error);
 }
 
 /* The plans of the fused graph: one, or those of its parts. */
 static opf_status visit_plans(collector *c, const opf_plan *plan, opf_visit_part visit, opf_error *error)
 {
-    return plan->needs_data ? opf_model_generic_parts(c->model, c->model->fused, visit, c, error) : visit(c, plan, error);
+    return plan->needs_data ? opf_model_generic_parts(c->model, c->model->open.fused, visit, c, error) : visit(c, plan, error);
 }
 
 static opf_status fill(collector *c, opf_plan **plan, opf_error *error)
@@ -266,13 +266,13 @@ static opf_status fill(collector *c, opf_plan **plan, opf_error *error)
     opf_status status = visit_plans(c, *plan, mark_running, error);
     if (status == OPF_UNSUPPORTED) {
         c->n_graphs = 0;
-        status      = count_nodes(c, model->fused, error);
+        status      = count_nodes(c, model->open.fused, error);
         status      = status == OPF_OK ? add_counted(c, error) : status;
     }
     else if (status == OPF_OK)
         status = visit_plans(c, *plan, add_kernels, error);
     OPF_TRY(status);
-    OPF_TRY(add_nodes(c, model->fused, error));
+    OPF_TRY(add_nodes(c, model->open.fused, error));
     e->nodes_before = model->loaded.ops.total;
     e->ops_before   = model->loaded.ops.list;
     e->n_ops_before = model->loaded.ops.n;
@@ -323,7 +323,7 @@ static opf_status describe(const opf_model *model, opf_report *report, opf_plan 
         info->weight_bytes += opf_const_size(c);
         info->parameters += opf_types_have(OPF_TYPES_FLOAT, c->type) ? (int64_t)c->count : 0;
     }
-    OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+    OPF_TRY(numeric_plan(model, model->open.fused, &report->arena, plan, error));
     if (*plan != NULL && !(*plan)->needs_data) {
         info->flops            = (*plan)->flops;
         info->activation_bytes = (double)(*plan)->arena_bytes;
@@ -350,13 +350,13 @@ static opf_status print_stage(const opf_model *model, const char *stage, opf_rep
     if (strcmp(stage, "load") == 0) {
         opf_text_graph(&text, model->loaded.graph, false);
     } else if (strcmp(stage, "simplify") == 0) {
-        opf_text_graph(&text, model->simplified, false);
+        opf_text_graph(&text, model->open.simplified, false);
     } else if (strcmp(stage, "fuse") == 0) {
-        opf_text_graph(&text, model->fused, false);
+        opf_text_graph(&text, model->open.fused, false);
     } else if (strcmp(stage, "plan") == 0) {
-        OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+        OPF_TRY(numeric_plan(model, model->open.fused, &report->arena, plan, error));
         if (*plan == NULL)
-            OPF_TRY(opf_model_generic_plan(model, model->fused, plan, error));
+            OPF_TRY(opf_model_generic_plan(model, model->open.fused, plan, error));
         OPF_FAIL_IF(error, (*plan)->needs_data, OPF_UNSUPPORTED, "%s", (*plan)->why_not);
         opf_plan_print(*plan, &text);
     } else {
