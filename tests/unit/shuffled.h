@@ -25,7 +25,7 @@ static void check_shuffled(opf_model *model, const random_model *of, const resul
     assert_non_null(graph);
     fuse.order = of->seed | 1;
     if (opf_fuse(graph, &fuse, &report, &error) != OPF_OK || opf_graph_verify(graph, &error) != OPF_OK ||
-        opf_session_create_on(model, graph, &options, &session, &error) != OPF_OK)
+        opf_session_create_on(model, &model->open, graph, &options, &session, &error) != OPF_OK)
         fail_text(of->text, "%s: %s", label, error.message);
     run_session(session, of->inputs, graph->n_outputs, NULL, of->text, &have);
     (void)compare_conditioned(of, &have, want, rtol, atol, label);
