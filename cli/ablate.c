@@ -34,19 +34,31 @@ static json_t *measure_without(const cli_options *options, cli_runner *base, con
     return entry;
 }
 
+static bool feeds_default(const cli_runner *base)
+{
+    opf_port port;
+    bool     feeds = false;
+    for (size_t i = 0; !feeds && i < base->inputs.n && opf_model_input(base->model, i, &port) == OPF_OK; i++)
+        feeds = port.has_default && base->inputs.tensors[i].data != NULL;
+    return feeds;
+}
+
 json_t *cli_ablate(const cli_options *options, cli_runner *base)
 {
     opf_error   error  = {0};
     opf_report *report = NULL;
     json_t     *list   = json_array();
     cli_check(opf_model_explain(base->model, &report, &error), &error);
-    const opf_explanation *e = opf_report_explanation(report);
-    for (size_t i = 0; i < e->n_fusions; i++) {
+    const opf_explanation  *e       = opf_report_explanation(report); /* of the graph that base runs */
+    const bool              unfed   = e->n_fusions_unfed != 0 && !feeds_default(base);
+    const opf_fusion_entry *fusions = unfed ? e->fusions_unfed : e->fusions;
+    const size_t            n       = unfed ? e->n_fusions_unfed : e->n_fusions;
+    for (size_t i = 0; i < n; i++) {
         size_t first = 0;
-        while (strcmp(e->fusions[first].rule, e->fusions[i].rule) != 0)
+        while (strcmp(fusions[first].rule, fusions[i].rule) != 0)
             first++;
         if (first == i)
-            cli_json_add(list, measure_without(options, base, e->fusions[i].rule));
+            cli_json_add(list, measure_without(options, base, fusions[i].rule));
     }
     opf_report_destroy(&report);
     return list;

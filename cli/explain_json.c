@@ -82,6 +82,8 @@ void cli_explain_json(const cli_options *options, const opf_explanation *e, FILE
     cli_json_set(document, "opset", json_integer(e->opset));
     cli_json_set(document, "nodes_before", json_integer((json_int_t)e->nodes_before));
     cli_json_set(document, "nodes_after", json_integer((json_int_t)e->nodes_after));
+    if (e->nodes_unfed != 0)
+        cli_json_set(document, "nodes_unfed", json_integer((json_int_t)e->nodes_unfed));
     cli_json_set(document, "ops_before", counts_json(e->ops_before, e->n_ops_before));
     cli_json_set(document, "ops_after", counts_json(e->ops_after, e->n_ops_after));
     cli_json_set(document, "bytes_before", cli_json_known(e->bytes_before));

@@ -44,6 +44,8 @@ static void print_summary(const cli_options *options, const opf_explanation *e, 
     char before[32], after[32];
     (void)fprintf(out, "%s (opset %lld): %zu nodes -> %zu kernels\n", options->paths.items[0], (long long)e->opset,
                   e->nodes_before, e->nodes_after);
+    if (e->nodes_unfed != 0)
+        (void)fprintf(out, "a run that feeds no initializer: %zu kernels\n", e->nodes_unfed);
     if (e->bytes_before >= 0 && e->bytes_after >= 0)
         (void)fprintf(out, "activations read and written by one run: %s -> %s (%+.0f %%)\n",
                       cli_scaled(e->bytes_before, "B", before), cli_scaled(e->bytes_after, "B", after),

@@ -167,7 +167,7 @@ typedef struct opf_model_options {
     size_t                 n_limits;
     const char *const     *overridable; /* before IR 4: initializers that callers may feed */
     size_t                 n_overridable;
-    bool                   freeze;  /* from IR 4: initializers that are also inputs are constants */
+    bool                   freeze;  /* from IR 4: initializers that are also inputs are constants, and no inputs; see opf_session_run */
     bool                   no_mmap; /* read the file instead of mapping it */
     bool                   exact;   /* direct kernels only */
     bool                   no_fuse; /* nothing fuses: the fused graph is the simplified one */
@@ -213,14 +213,17 @@ OPF_API opf_status opf_session_create(const opf_model *model, const opf_session_
 OPF_API void opf_session_destroy(opf_session **session);
 
 /*
- * Runs once. inputs[i] belongs to input i of the model: data NULL takes the default of an input that has one.
+ * Runs once. inputs[i] belongs to input i of the model: data NULL takes the default of an input that has one. A run that
+ * feeds no such input is as fast as with `freeze`: it uses a graph in which all defaults are constants, fused by itself. One
+ * that feeds any of them uses the graph that opf_model_explain tells of, where they are not.
  * outputs[i] belongs to output i: with data, the result is written there if bytes suffice (else OPF_BUFFER_TOO_SMALL,
  * bytes then holds the size needed); with data NULL, data points into the session until its next run. type, rank and
  * dims are filled in. An output may not overlap an input.
  */
 OPF_API opf_status opf_session_run(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_tensor *outputs,
                                    size_t n_outputs, opf_error *error);
-/* Plans and packs weights for the shapes of these inputs (data is not read), so that the first run does not have to. */
+/* Plans and packs weights for the shapes of these inputs (data is not read), so that the first run does not have to. An input
+   with a default counts as fed if it has a type. */
 OPF_API opf_status opf_session_prepare(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_error *error);
 /* From any thread: the run in progress returns OPF_CANCELLED at its next step. */
 OPF_API void opf_session_cancel(opf_session *session);
@@ -297,6 +300,9 @@ typedef struct opf_explanation {
     int64_t                     opset; /* of the default domain; 0 if not imported */
     int64_t                     ir_version;
     size_t                      nodes_before, nodes_after;
+    size_t                      nodes_unfed; /* kernels of a run that feeds no input with a default; 0: there is none, or it is not known */
+    const opf_fusion_entry     *fusions_unfed; /* in the graph of such a run */
+    size_t                      n_fusions_unfed;
     const opf_op_count         *ops_before, *ops_after;
     size_t                      n_ops_before, n_ops_after;
     double                      bytes_before, bytes_after; /* activations read and written by one run; negative without sizes */

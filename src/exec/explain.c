@@ -185,22 +185,30 @@ static const char *remedy(const opf_miss *miss)
     return NULL;
 }
 
-static opf_status copy_fusions(const opf_model *model, opf_report *report, opf_error *error)
+static opf_status copy_fusions(const opf_fuse_report *from, opf_arena *arena, const opf_fusion_entry **fusions, size_t *n, opf_error *error)
 {
-    const opf_fuse_report *r       = &model->report;
-    opf_fusion_entry      *fusions = OPF_NEW(&report->arena, opf_fusion_entry, r->n_fusions);
-    opf_miss_entry        *misses  = OPF_NEW(&report->arena, opf_miss_entry, r->n_misses);
-    OPF_OOM_IF(error, fusions == NULL || misses == NULL);
-    for (uint32_t i = 0; i < r->n_fusions; i++)
-        fusions[i] = (opf_fusion_entry){r->fusions[i].rule, r->fusions[i].anchor, r->fusions[i].origin, r->fusions[i].n_origin};
+    opf_fusion_entry *list = OPF_NEW(arena, opf_fusion_entry, from->n_fusions);
+    OPF_OOM_IF(error, list == NULL);
+    for (uint32_t i = 0; i < from->n_fusions; i++)
+        list[i] = (opf_fusion_entry){from->fusions[i].rule, from->fusions[i].anchor, from->fusions[i].origin, from->fusions[i].n_origin};
+    *fusions = list;
+    *n       = from->n_fusions;
+    return OPF_OK;
+}
+
+static opf_status copy_reports(const opf_model *model, opf_report *report, opf_error *error)
+{
+    opf_explanation       *e      = &report->explanation;
+    const opf_fuse_report *r      = &model->open.report;
+    opf_miss_entry        *misses = OPF_NEW(&report->arena, opf_miss_entry, r->n_misses);
+    OPF_OOM_IF(error, misses == NULL);
     for (uint32_t i = 0; i < r->n_misses; i++)
         misses[i] = (opf_miss_entry){r->misses[i].rule, r->misses[i].start, opf_miss_code_name(r->misses[i].code), r->misses[i].node,
                                      r->misses[i].reason, remedy(&r->misses[i]), r->misses[i].matched, r->misses[i].of};
-    report->explanation.fusions   = fusions;
-    report->explanation.n_fusions = r->n_fusions;
-    report->explanation.missed    = misses;
-    report->explanation.n_missed  = r->n_misses;
-    return OPF_OK;
+    e->missed   = misses;
+    e->n_missed = r->n_misses;
+    OPF_TRY(copy_fusions(r, &report->arena, &e->fusions, &e->n_fusions, error));
+    return copy_fusions(&model->frozen.report, &report->arena, &e->fusions_unfed, &e->n_fusions_unfed, error);
 }
 
 static int64_t opset_of(const opf_model *model)
@@ -236,23 +244,51 @@ static opf_status fill_plans(const opf_model *model, opf_report *report, opf_pla
     opf_explanation *e      = &report->explanation;
     opf_plan        *before = NULL;
     e->bytes_before = e->bytes_after = -1;
-    OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+    OPF_TRY(numeric_plan(model, model->open.fused, &report->arena, plan, error));
     if (*plan != NULL && (*plan)->needs_data)
         return OPF_OK;
     if (*plan != NULL) {
-        OPF_TRY(numeric_plan(model, model->simplified, &report->arena, &before, error));
+        OPF_TRY(numeric_plan(model, model->open.simplified, &report->arena, &before, error));
         e->bytes_after  = (*plan)->bytes;
         e->bytes_before = before->needs_data ? -1 : before->bytes;
         opf_plan_destroy(&before);
         return OPF_OK;
     }
-    return opf_model_generic_plan(model, model->fused, plan, error);
+    return opf_model_generic_plan(model, model->open.fused, plan, error);
 }
 
 /* The plans of the fused graph: one, or those of its parts. */
 static opf_status visit_plans(collector *c, const opf_plan *plan, opf_visit_part visit, opf_error *error)
 {
-    return plan->needs_data ? opf_model_generic_parts(c->model, c->model->fused, visit, c, error) : visit(c, plan, error);
+    return plan->needs_data ? opf_model_generic_parts(c->model, c->model->open.fused, visit, c, error) : visit(c, plan, error);
+}
+
+static opf_status add_steps(void *user, const opf_plan *plan, opf_error *error)
+{
+    (void)error;
+    *(size_t *)user += plan->n_steps;
+    return OPF_OK;
+}
+
+/* Kernels of a run that feeds no input with a default; 0: there are none, or no sizes that suit the defaults can be made up. */
+static opf_status count_frozen(const opf_model *model, opf_report *report, opf_error *error)
+{
+    const opf_graph *graph  = model->frozen.fused;
+    opf_plan        *plan   = NULL;
+    size_t           n      = 0;
+    opf_error        local  = {.status = OPF_OK};
+    opf_status       status = graph == NULL ? OPF_OK : numeric_plan(model, graph, &report->arena, &plan, &local);
+    if (status == OPF_OK && plan == NULL && graph != NULL)
+        status = opf_model_generic_plan(model, graph, &plan, &local);
+    if (status == OPF_OK && plan != NULL)
+        status = plan->needs_data ? opf_model_generic_parts(model, graph, add_steps, &n, &local) : add_steps(&n, plan, &local);
+    opf_plan_destroy(&plan);
+    report->explanation.nodes_unfed = status == OPF_OK ? n : 0;
+    if (status == OPF_OK || status == OPF_UNSUPPORTED || status == OPF_INVALID_INPUT)
+        return OPF_OK;
+    if (error != NULL)
+        *error = local;
+    return status;
 }
 
 static opf_status fill(collector *c, opf_plan **plan, opf_error *error)
@@ -261,18 +297,19 @@ static opf_status fill(collector *c, opf_plan **plan, opf_error *error)
     opf_explanation *e     = &c->report->explanation;
     e->opset               = opset_of(model);
     e->ir_version          = model->loaded.ir_version;
-    OPF_TRY(copy_fusions(model, c->report, error));
+    OPF_TRY(copy_reports(model, c->report, error));
     OPF_TRY(fill_plans(model, c->report, plan, error));
     opf_status status = visit_plans(c, *plan, mark_running, error);
     if (status == OPF_UNSUPPORTED) {
         c->n_graphs = 0;
-        status      = count_nodes(c, model->fused, error);
+        status      = count_nodes(c, model->open.fused, error);
         status      = status == OPF_OK ? add_counted(c, error) : status;
     }
     else if (status == OPF_OK)
         status = visit_plans(c, *plan, add_kernels, error);
     OPF_TRY(status);
-    OPF_TRY(add_nodes(c, model->fused, error));
+    OPF_TRY(add_nodes(c, model->open.fused, error));
+    OPF_TRY(count_frozen(model, c->report, error));
     e->nodes_before = model->loaded.ops.total;
     e->ops_before   = model->loaded.ops.list;
     e->n_ops_before = model->loaded.ops.n;
@@ -323,7 +360,7 @@ static opf_status describe(const opf_model *model, opf_report *report, opf_plan 
         info->weight_bytes += opf_const_size(c);
         info->parameters += opf_types_have(OPF_TYPES_FLOAT, c->type) ? (int64_t)c->count : 0;
     }
-    OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+    OPF_TRY(numeric_plan(model, model->open.fused, &report->arena, plan, error));
     if (*plan != NULL && !(*plan)->needs_data) {
         info->flops            = (*plan)->flops;
         info->activation_bytes = (double)(*plan)->arena_bytes;
@@ -350,13 +387,13 @@ static opf_status print_stage(const opf_model *model, const char *stage, opf_rep
     if (strcmp(stage, "load") == 0) {
         opf_text_graph(&text, model->loaded.graph, false);
     } else if (strcmp(stage, "simplify") == 0) {
-        opf_text_graph(&text, model->simplified, false);
+        opf_text_graph(&text, model->open.simplified, false);
     } else if (strcmp(stage, "fuse") == 0) {
-        opf_text_graph(&text, model->fused, false);
+        opf_text_graph(&text, model->open.fused, false);
     } else if (strcmp(stage, "plan") == 0) {
-        OPF_TRY(numeric_plan(model, model->fused, &report->arena, plan, error));
+        OPF_TRY(numeric_plan(model, model->open.fused, &report->arena, plan, error));
         if (*plan == NULL)
-            OPF_TRY(opf_model_generic_plan(model, model->fused, plan, error));
+            OPF_TRY(opf_model_generic_plan(model, model->open.fused, plan, error));
         OPF_FAIL_IF(error, (*plan)->needs_data, OPF_UNSUPPORTED, "%s", (*plan)->why_not);
         opf_plan_print(*plan, &text);
     } else {

@@ -113,8 +113,8 @@ static opf_node_id reader_of(const opf_graph *graph, opf_value_id value, const b
 static const opf_miss *find_miss(const opf_model *model, const char *node)
 {
     for (uint32_t pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < model->report.n_misses; i++) {
-            const opf_miss *miss = &model->report.misses[i];
+        for (uint32_t i = 0; i < model->open.report.n_misses; i++) {
+            const opf_miss *miss = &model->open.report.misses[i];
             bool vague = miss->code == OPF_MISS_NO_GAIN || (miss->code == OPF_MISS_OP && 2 * miss->matched <= miss->of); /* the neighbours say more */
             if (!vague && strcmp(pass == 0 ? miss->node : miss->start, node) == 0)
                 return miss;
@@ -124,8 +124,8 @@ static const opf_miss *find_miss(const opf_model *model, const char *node)
 
 static const opf_miss *find_disabled(const opf_model *model, const char *start)
 {
-    for (uint32_t i = 0; i < model->report.n_misses; i++) {
-        const opf_miss *miss = &model->report.misses[i];
+    for (uint32_t i = 0; i < model->open.report.n_misses; i++) {
+        const opf_miss *miss = &model->open.report.misses[i];
         if ((miss->code == OPF_MISS_DISABLED || miss->code == OPF_MISS_BUDGET) && strcmp(miss->start, start) == 0)
             return miss;
     }

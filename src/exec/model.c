@@ -114,6 +114,65 @@ static opf_status copy_names(opf_model *model, const char *const *names, size_t 
     return OPF_OK;
 }
 
+/* ---- stages ---- */
+
+/* All stages of a graph as loaded, by the model's options. */
+static opf_status derive(opf_model *model, opf_graph *loaded, opf_stages *stages, opf_error *error)
+{
+    *stages = (opf_stages){.loaded = loaded, .report = {.arena = &model->arena}};
+    OPF_TRY(opf_infer_graph(loaded, error));
+    stages->simplified = opf_graph_clone(loaded, &model->arena);
+    OPF_OOM_IF(error, stages->simplified == NULL);
+    OPF_TRY(opf_simplify(stages->simplified, &model->limits, &model->heap, error));
+    stages->fused = opf_graph_clone(stages->simplified, &model->arena);
+    OPF_OOM_IF(error, stages->fused == NULL);
+    if (model->fuse_options.stop_after != 0)
+        OPF_TRY(opf_fuse(stages->fused, &model->fuse_options, &stages->report, error));
+    OPF_OOM_IF(error, opf_dims_failed(model->dims));
+    return OPF_OK;
+}
+
+/* The graph as loaded in which constants are read instead of the inputs that have defaults. The inputs stay, without uses, so
+   that their numbers do. *frozen stays NULL when there are none, or when a size that the caller gave makes a default impossible. */
+static opf_status read_defaults(opf_model *model, opf_graph **frozen, opf_error *error)
+{
+    const opf_graph *graph = model->loaded.graph;
+    bool             any = false, fit = true;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const opf_const *fallback = model->loaded.defaults[i];
+        any = any || fallback != NULL;
+        fit = fit && (fallback == NULL || opf_info_admits(&opf_graph_value(graph, graph->inputs[i])->info, fallback));
+    }
+    if (!any || !fit)
+        return OPF_OK;
+    *frozen = opf_graph_clone(graph, &model->arena);
+    OPF_OOM_IF(error, *frozen == NULL);
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const opf_const *fallback = model->loaded.defaults[i];
+        opf_value_id     constant = fallback == NULL ? 0 : opf_graph_add_constant(*frozen, NULL, fallback);
+        OPF_OOM_IF(error, fallback != NULL && (constant == 0 || !opf_graph_replace_uses(*frozen, graph->inputs[i], constant)));
+    }
+    return OPF_OK;
+}
+
+/* Defaults may be of no use to the graph where every caller feeds these inputs. So that is no error here: there are no frozen
+   stages then, and a run that feeds nothing is told by the others what is wrong. */
+static opf_status freeze(opf_model *model, opf_error *error)
+{
+    opf_graph *frozen = NULL;
+    opf_stages stages = {0};
+    OPF_TRY(read_defaults(model, &frozen, error));
+    if (frozen == NULL)
+        return OPF_OK;
+    const uint32_t   stated = opf_dims_stated(model->dims);
+    const opf_status status = derive(model, frozen, &stages, NULL);
+    opf_dims_forget(model->dims, stated); /* the open graph stays as it was */
+    OPF_OOM_IF(error, status == OPF_OUT_OF_MEMORY);
+    if (status == OPF_OK)
+        model->frozen = stages;
+    return OPF_OK;
+}
+
 /* Bytes for forms of weights kept for speed alone: as much as the weights themselves, and never little. */
 static size_t extra_budget(const opf_graph *graph)
 {
@@ -139,25 +198,17 @@ static opf_status build(opf_model *model, const void *data, size_t bytes, bool m
     OPF_OOM_IF(error, model->dims == NULL);
     OPF_TRY(opf_onnx_load(data, bytes, mapped, &load, &model->arena, model->dims, &model->consts, &model->loaded, error));
     OPF_TRY(apply_shapes(model, options, error));
-    OPF_TRY(opf_infer_graph(model->loaded.graph, error));
-    model->simplified = opf_graph_clone(model->loaded.graph, &model->arena);
-    OPF_OOM_IF(error, model->simplified == NULL);
-    OPF_TRY(opf_simplify(model->simplified, &model->limits, &model->heap, error));
-    model->fused = opf_graph_clone(model->simplified, &model->arena);
-    OPF_OOM_IF(error, model->fused == NULL);
     OPF_TRY(read_rules(model, options, error));
     OPF_TRY(copy_names(model, options->only, options->n_only, &model->fuse_options.only, &model->fuse_options.n_only, error));
     OPF_TRY(copy_names(model, options->skip, options->n_skip, &model->fuse_options.skip, &model->fuse_options.n_skip, error));
     model->fuse_options.stop_after = options->no_fuse ? 0 : -1;
-    model->report                  = (opf_fuse_report){.arena = &model->arena};
-    if (!options->no_fuse)
-        OPF_TRY(opf_fuse(model->fused, &model->fuse_options, &model->report, error));
-    OPF_OOM_IF(error, opf_dims_failed(model->dims));
+    OPF_TRY(derive(model, model->loaded.graph, &model->open, error));
+    OPF_TRY(freeze(model, error));
     model->exact      = options->exact;
     model->is_resized = options->n_dims != 0 || options->n_shapes != 0;
     model->weights = opf_weights_create(&model->heap);
     OPF_OOM_IF(error, model->weights == NULL);
-    opf_weights_set_budget(model->weights, extra_budget(model->loaded.graph));
+    opf_weights_set_budget(model->weights, extra_budget(model->frozen.fused != NULL ? model->frozen.loaded : model->loaded.graph));
     opf_kern_init(&model->kern, options->level);
     return OPF_OK;
 }
@@ -244,9 +295,9 @@ void opf_model_destroy(opf_model **model)
 
 /* ---- graphs and plans ---- */
 
-const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode)
+const opf_graph *opf_stages_graph(const opf_stages *stages, opf_mode mode)
 {
-    return mode == OPF_MODE_FUSED ? model->fused : mode == OPF_MODE_UNFUSED ? model->simplified : model->loaded.graph;
+    return mode == OPF_MODE_FUSED ? stages->fused : mode == OPF_MODE_UNFUSED ? stages->simplified : stages->loaded;
 }
 
 /* Packed weights and the heap's counter change under their own locks: the model stays immutable to its users. */

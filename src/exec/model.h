@@ -9,6 +9,14 @@
 #include "onnx/load.h"
 #include "plan/plan.h"
 
+/* The graph after each stage, and what fusing it relied on. */
+typedef struct opf_stages {
+    opf_graph      *loaded;
+    opf_graph      *simplified; /* what --no-fuse runs */
+    opf_graph      *fused;
+    opf_fuse_report report;
+} opf_stages;
+
 struct opf_model {
     opf_heap        heap;
     opf_arena       arena;
@@ -16,10 +24,10 @@ struct opf_model {
     opf_mapping     file; /* data NULL: the caller's memory */
     opf_const_pool  consts;
     opf_dims       *dims;
-    opf_loaded      loaded;     /* .graph is the graph as loaded */
-    opf_graph      *simplified; /* what --no-fuse runs */
-    opf_graph      *fused;
-    opf_fuse_report report;
+    opf_loaded      loaded; /* .graph is the graph as loaded */
+    opf_stages      open;   /* of that graph: what the model is to all who look at it */
+    opf_stages      frozen; /* every default is a constant: what runs when no input with a default is fed; NULL and nothing when
+                               there is no such graph */
     opf_fuse_options fuse_options;
     opf_weights    *weights;
     opf_kern        kern;
@@ -30,11 +38,12 @@ struct opf_model {
 };
 
 /* The graph that a mode runs. */
-const opf_graph *opf_model_graph(const opf_model *model, opf_mode mode);
+const opf_graph *opf_stages_graph(const opf_stages *stages, opf_mode mode);
 
-/* A session on a graph with the model's inputs and outputs, whatever the mode. */
-opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph, const opf_session_options *options, opf_session **session,
-                                 opf_error *error);
+/* A session on a graph with the model's inputs and outputs, whatever the mode and the inputs that are fed. It was made from these
+   stages; where what they rely on does not hold, their graph as loaded runs. */
+opf_status opf_session_create_on(const opf_model *model, const opf_stages *stages, const opf_graph *graph,
+                                 const opf_session_options *options, opf_session **session, opf_error *error);
 
 /* A plan of graph for these inputs. */
 opf_status opf_model_plan(const opf_model *model, const opf_graph *graph, const opf_info *inputs, bool reference, opf_plan **plan,

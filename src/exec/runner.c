@@ -457,9 +457,11 @@ static opf_status set_inputs(opf_runner *r, const opf_tensor *inputs, opf_error 
         r->live[v].info = (opf_info){.rank = -1, .n_values = -1};
         r->live[v].data = NULL;
     }
-    for (uint32_t i = 0; i < r->graph->n_inputs; i++)
-        if (opf_graph_value(r->graph, r->graph->inputs[i])->constant == NULL)
+    for (uint32_t i = 0; i < r->graph->n_inputs; i++) {
+        const opf_value *value = opf_graph_value(r->graph, r->graph->inputs[i]);
+        if (value->constant == NULL && value->n_uses != 0)
             OPF_TRY(opf_runner_set(r, r->graph->inputs[i], &inputs[i], error));
+    }
     r->written = OPF_NEW(&r->run, bool, r->graph->n_outputs);
     OPF_OOM_IF(error, r->written == NULL);
     return OPF_OK;

@@ -37,7 +37,7 @@ typedef struct opf_runner opf_runner;
 opf_status opf_runner_create(opf_run_context *context, const opf_graph *graph, opf_runner **runner, opf_error *error);
 void opf_runner_destroy(opf_runner **runner);
 
-/* Inputs by the graph's inputs (constants among them are skipped). Fills outputs[i] (type, rank, dims, data, bytes); data
+/* Inputs by the graph's inputs (constants among them, and what nothing reads, are skipped). Fills outputs[i] (type, rank, dims, data, bytes); data
    points into sinks[i], where the caller has provided them, or stays valid until the next run. */
 opf_status opf_runner_run(opf_runner *runner, const opf_tensor *inputs, opf_tensor *outputs, opf_sink *sinks, opf_error *error);
 

@@ -20,7 +20,7 @@ static opf_status save(const opf_model *model, const char *path, const opf_save_
     OPF_OOM_IF(error, external == NULL);
     OPF_TRY(check_path(model, path, error));
     OPF_TRY(check_path(model, external, error));
-    const opf_save_request request = {.graph = model->fused,
+    const opf_save_request request = {.graph = model->open.fused,
                                       .loaded = &model->loaded,
                                       .path = path,
                                       .target = options->target,

@@ -4,19 +4,23 @@
  * step list on all threads, with a barrier after each step, and allocates nothing.
  */
 #include "exec/execute.h"
+#include "exec/guards.h"
 #include "exec/model.h"
 #include "exec/runner.h"
 
-#include "base/map.h"
 #include "cpu/cpu.h"
 
 #include <string.h>
 
-enum { PLANS = 8, KEY = 1 + OPF_MAX_RANK /* numbers of an input in the key of a plan, at most */ };
+enum {
+    PLANS   = 8,
+    KEY     = 1 + OPF_MAX_RANK, /* numbers of an input in the key of a plan, at most */
+    RUNNERS = 4                 /* graphs that may run: of the mode and as loaded, open and frozen */
+};
 
 typedef struct {
     opf_plan *plan; /* NULL: free */
-    int64_t  *key;  /* types and shapes of all inputs */
+    int64_t  *key;  /* whether it is of the frozen graph, types and shapes of all inputs */
     size_t    key_length;
     uint64_t  used; /* by run number: the least is given up first */
     double   *times; /* by step, milliseconds, the least so far */
@@ -24,7 +28,9 @@ typedef struct {
 
 struct opf_session {
     const opf_model    *model;
-    const opf_graph    *graph; /* of the mode */
+    const opf_stages   *stages;
+    const opf_graph    *graph;  /* of the mode */
+    const opf_graph    *frozen; /* the same of the frozen stages, for runs that feed no input with a default; or NULL */
     opf_session_options options;
     opf_heap           *heap;
     int32_t             threads;
@@ -40,12 +46,13 @@ struct opf_session {
     planned            *latest; /* of the latest run; NULL when it was given up */
     opf_arena           profile_arena;
     /* of the run in progress */
-    opf_tensor *inputs; /* all of the model's, defaults too */
+    bool        is_frozen;
+    opf_tensor *inputs; /* all of the model's; defaults too, without data where the graph has them as constants */
     char      **data;   /* by output */
     int64_t    *key;
-    /* for graphs that are no single plan: made at first use, for the graph of the mode and the one as loaded */
+    /* for graphs that are no single plan: made at first use */
     opf_run_context context;
-    opf_runner     *runners[2];
+    opf_runner     *runners[RUNNERS];
     opf_sink       *sinks; /* by output */
     opf_tensor     *results;
 };
@@ -68,7 +75,7 @@ static opf_status start(opf_session *s, opf_error *error)
     s->output_bytes = create_list(s, n_out, sizeof *s->output_bytes);
     s->data         = create_list(s, n_out, sizeof *s->data);
     s->inputs       = create_list(s, n_in, sizeof *s->inputs);
-    s->key          = create_list(s, n_in, KEY * sizeof *s->key);
+    s->key          = create_list(s, 1 + (size_t)n_in * KEY, sizeof *s->key);
     OPF_OOM_IF(error, s->outputs == NULL || s->output_bytes == NULL || s->data == NULL || s->inputs == NULL || s->key == NULL);
     s->sinks        = create_list(s, n_out, sizeof *s->sinks);
     s->results      = create_list(s, n_out, sizeof *s->results);
@@ -81,17 +88,19 @@ static opf_status start(opf_session *s, opf_error *error)
     return opf_pool_create(s->heap, s->threads, &s->context.pool, error);
 }
 
-opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph, const opf_session_options *options, opf_session **session,
-                                 opf_error *error)
+static opf_status create(const opf_model *model, const opf_stages *stages, const opf_graph *graph, const opf_graph *frozen,
+                         const opf_session_options *options, opf_session **session, opf_error *error)
 {
     opf_heap    *heap = (opf_heap *)(uintptr_t)&model->heap;
     opf_session *s    = opf_heap_alloc(heap, sizeof *s);
     *session          = NULL;
     OPF_OOM_IF(error, s == NULL);
     memset(s, 0, sizeof *s);
-    s->model = model;
-    s->graph = graph;
-    s->heap  = heap;
+    s->model  = model;
+    s->stages = stages;
+    s->graph  = graph;
+    s->frozen = frozen;
+    s->heap   = heap;
     if (options != NULL)
         s->options = *options;
     opf_arena_init(&s->profile_arena, heap);
@@ -102,6 +111,12 @@ opf_status opf_session_create_on(const opf_model *model, const opf_graph *graph,
     return status;
 }
 
+opf_status opf_session_create_on(const opf_model *model, const opf_stages *stages, const opf_graph *graph,
+                                 const opf_session_options *options, opf_session **session, opf_error *error)
+{
+    return create(model, stages, graph, NULL, options, session, error);
+}
+
 opf_status opf_session_create(const opf_model *model, const opf_session_options *options, opf_session **session, opf_error *error)
 {
     OPF_FAIL_IF(error, model == NULL || session == NULL, OPF_INVALID_ARGUMENT, "model and session must not be NULL");
@@ -109,7 +124,8 @@ opf_status opf_session_create(const opf_model *model, const opf_session_options 
     *session      = NULL;
     OPF_FAIL_IF(error, mode != OPF_MODE_FUSED && mode != OPF_MODE_UNFUSED && mode != OPF_MODE_REFERENCE, OPF_INVALID_ARGUMENT,
                 "there is no mode %d", (int)mode);
-    return opf_session_create_on(model, opf_model_graph(model, mode), options, session, error);
+    const opf_graph *frozen = mode == OPF_MODE_REFERENCE ? NULL : opf_stages_graph(&model->frozen, mode);
+    return create(model, &model->open, opf_stages_graph(&model->open, mode), frozen, options, session, error);
 }
 
 static void drop_plan(opf_session *s, planned *p)
@@ -130,15 +146,15 @@ void opf_session_destroy(opf_session **session)
     opf_session *s = *session;
     uint32_t     n = s->graph->n_outputs;
     opf_pool_destroy(&s->context.pool);
-    opf_runner_destroy(&s->runners[0]);
-    opf_runner_destroy(&s->runners[1]);
+    for (int i = 0; i < RUNNERS; i++)
+        opf_runner_destroy(&s->runners[i]);
     for (int i = 0; i < PLANS; i++)
         drop_plan(s, &s->plans[i]);
     for (uint32_t i = 0; i < n && s->outputs != NULL && s->output_bytes != NULL; i++)
         opf_heap_free(s->heap, s->outputs[i], s->output_bytes[i]);
     opf_heap_free(s->heap, s->data, n * sizeof *s->data);
     opf_heap_free(s->heap, s->inputs, s->graph->n_inputs * sizeof *s->inputs);
-    opf_heap_free(s->heap, s->key, s->graph->n_inputs * KEY * sizeof *s->key);
+    opf_heap_free(s->heap, s->key, (1 + (size_t)s->graph->n_inputs * KEY) * sizeof *s->key);
     opf_heap_free(s->heap, s->outputs, n * sizeof *s->outputs);
     opf_heap_free(s->heap, s->output_bytes, n * sizeof *s->output_bytes);
     opf_heap_free(s->heap, s->arena, s->arena_bytes);
@@ -191,7 +207,42 @@ static opf_status check_input(const opf_session *s, uint32_t i, const opf_tensor
     return OPF_OK;
 }
 
-/* Inputs with defaults may be missing: the default is read through a copy that the caller sees as given. */
+/* Without data (a session is prepared) a type is enough. */
+static bool is_given(const opf_tensor *inputs, size_t n, uint32_t i, bool with_data)
+{
+    return i < n && (inputs[i].data != NULL || (!with_data && inputs[i].type != OPF_TYPE_NONE));
+}
+
+/* A run that feeds no input with a default sees constants there. */
+static bool may_freeze(const opf_session *s, const opf_tensor *inputs, size_t n, bool with_data)
+{
+    bool any = false;
+    for (uint32_t i = 0; s->frozen != NULL && i < s->graph->n_inputs; i++)
+        any = any || (s->model->loaded.defaults[i] != NULL && is_given(inputs, n, i, with_data));
+    return s->frozen != NULL && !any;
+}
+
+/* The default as if the caller had given it; its data only for a graph that reads it from there. */
+static opf_status take_default(const opf_session *s, const opf_const *fallback, opf_tensor *tensor, opf_error *error)
+{
+    *tensor = (opf_tensor){.type = fallback->type, .rank = fallback->rank, .bytes = opf_const_size(fallback)};
+    memcpy(tensor->dims, fallback->dims, (size_t)fallback->rank * sizeof *fallback->dims);
+    if (s->is_frozen)
+        return OPF_OK;
+    tensor->data = (void *)(uintptr_t)opf_weights_plain(s->model->weights, fallback);
+    OPF_OOM_IF(error, tensor->data == NULL);
+    return OPF_OK;
+}
+
+static size_t count_elements(const opf_tensor *tensor)
+{
+    size_t count = 1;
+    for (int32_t k = 0; k < tensor->rank; k++)
+        count *= (size_t)tensor->dims[k];
+    return count;
+}
+
+/* Fills s->inputs and tells whether the run is frozen. Inputs with defaults may be missing. */
 static opf_status complete_inputs(opf_session *s, const opf_tensor *inputs, size_t n, bool with_data, opf_error *error)
 {
     opf_tensor      *all   = s->inputs;
@@ -200,126 +251,33 @@ static opf_status complete_inputs(opf_session *s, const opf_tensor *inputs, size
     OPF_FAIL_IF(error, n > graph->n_inputs, OPF_INVALID_ARGUMENT, "%zu inputs given, the model has %u%s%s%s", n, graph->n_inputs,
                 constant_input(s) != NULL ? " (" : "", constant_input(s) != NULL ? constant_input(s) : "",
                 constant_input(s) != NULL ? " is a constant before IR version 4: see overridable)" : "");
+    s->is_frozen = may_freeze(s, inputs, n, with_data);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const opf_const *fallback = model->loaded.defaults == NULL ? NULL : model->loaded.defaults[i];
-        bool             given    = i < n && (inputs[i].data != NULL || (!with_data && inputs[i].type != OPF_TYPE_NONE));
-        if (given) {
+        const char      *name     = opf_graph_value(graph, graph->inputs[i])->name;
+        if (is_given(inputs, n, i, with_data))
             all[i] = inputs[i];
-        } else if (fallback != NULL) {
-            all[i] = (opf_tensor){.type = fallback->type, .rank = fallback->rank, .bytes = opf_const_size(fallback)};
-            memcpy(all[i].dims, fallback->dims, (size_t)fallback->rank * sizeof *fallback->dims);
-            all[i].data = (void *)(uintptr_t)opf_weights_plain(model->weights, fallback);
-            OPF_OOM_IF(error, all[i].data == NULL);
-        } else if (i < n && with_data && inputs[i].type != OPF_TYPE_NONE && inputs[i].bytes == 0 && inputs[i].rank > 0) {
+        else if (fallback != NULL)
+            OPF_TRY(take_default(s, fallback, &all[i], error));
+        else if (i < n && with_data && inputs[i].type != OPF_TYPE_NONE && inputs[i].bytes == 0 && inputs[i].rank > 0)
             all[i] = inputs[i]; /* an empty tensor needs no buffer; checked below */
-        } else {
-            return opf_fail(error, OPF_INVALID_ARGUMENT, "input %s is missing", opf_graph_value(graph, graph->inputs[i])->name);
-        }
+        else
+            return opf_fail(error, OPF_INVALID_ARGUMENT, "input %s is missing", name);
         OPF_TRY(check_input(s, i, &all[i], error));
-        size_t count = 1;
-        for (int32_t k = 0; k < all[i].rank; k++)
-            count *= (size_t)all[i].dims[k];
-        OPF_FAIL_IF(error, with_data && all[i].data == NULL && count != 0, OPF_INVALID_ARGUMENT, "input %s has no data",
-                    opf_graph_value(graph, graph->inputs[i])->name);
+        OPF_FAIL_IF(error, with_data && all[i].data == NULL && fallback == NULL && count_elements(&all[i]) != 0, OPF_INVALID_ARGUMENT,
+                    "input %s has no data", name);
     }
     return OPF_OK;
 }
 
 /* ---- plans ---- */
 
-/* Exporters reuse symbols loosely: true when one symbol has two sizes here. Fusions that relied on it do not hold then. */
-static bool symbols_conflict(const opf_session *s, const opf_tensor *inputs, opf_arena *arena, const char **symbol)
-{
-    const opf_graph *graph = s->model->loaded.graph;
-    opf_map          sizes;
-    opf_map_init(&sizes, arena);
-    int64_t *values = OPF_NEW(arena, int64_t, graph->n_inputs * OPF_MAX_RANK);
-    uint32_t n      = 0;
-    for (uint32_t i = 0; values != NULL && i < graph->n_inputs; i++) {
-        const opf_info *info = &opf_graph_value(graph, graph->inputs[i])->info;
-        for (int32_t k = 0; k < info->rank; k++) {
-            const char *name = opf_dim_symbol_name(s->model->dims, info->dims[k]);
-            uint32_t    at;
-            if (name == NULL)
-                continue;
-            if (!opf_map_get(&sizes, name, &at)) {
-                values[n] = inputs[i].dims[k];
-                if (!opf_map_put(&sizes, name, n++))
-                    return true;
-            } else if (values[at] != inputs[i].dims[k]) {
-                *symbol = name;
-                return true;
-            }
-        }
-    }
-    return values == NULL;
-}
-
-typedef struct given_sizes {
-    const opf_session *session;
-    const opf_tensor  *inputs;
-} given_sizes;
-
-static bool size_of_symbol(void *user, const char *symbol, int64_t *n)
-{
-    const given_sizes *given = user;
-    const opf_graph   *graph = given->session->model->loaded.graph;
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        const opf_info *info = &opf_graph_value(graph, graph->inputs[i])->info;
-        for (int32_t k = 0; k < info->rank; k++) {
-            const char *name = opf_dim_symbol_name(given->session->model->dims, info->dims[k]);
-            if (name != NULL && strcmp(name, symbol) == 0) {
-                *n = given->inputs[i].dims[k];
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* An operand that a fusion took to broadcast to a result enlarges it. */
-static bool is_enlarged(const opf_session *s, const opf_tensor *inputs)
-{
-    const opf_fuse_report *report = &s->model->report;
-    given_sizes            given  = {s, inputs};
-    int64_t                part, whole;
-    for (uint32_t i = 0; i < report->n_fits; i++)
-        if (!opf_dim_evaluate(s->model->dims, report->fits[i].part, size_of_symbol, &given, &part) ||
-            !opf_dim_evaluate(s->model->dims, report->fits[i].whole, size_of_symbol, &given, &whole) || (part != 1 && part != whole))
-            return true;
-    return false;
-}
-
-/* A size that a fusion took to be at least 1 is not. */
-static bool is_supposed_wrongly(const opf_session *s, const opf_tensor *inputs)
-{
-    const opf_fuse_report *report = &s->model->report;
-    given_sizes            given  = {s, inputs};
-    int64_t                size;
-    for (uint32_t i = 0; i < report->n_supposed; i++)
-        if (!opf_dim_evaluate(s->model->dims, report->supposed[i], size_of_symbol, &given, &size) || size < 1)
-            return true;
-    return false;
-}
-
-/* What fusions relied on does not hold for these sizes: why, in arena; NULL: it holds. */
-static const char *find_breach(const opf_session *s, const opf_tensor *inputs, opf_arena *arena)
-{
-    const char *symbol = "?";
-    if (symbols_conflict(s, inputs, arena, &symbol)) {
-        const char *line = opf_arena_printf(arena, "inputs give symbol %s two sizes: this shape runs without fusion", symbol);
-        return line != NULL ? line : symbol;
-    }
-    if (is_enlarged(s, inputs))
-        return "an operand enlarges a result: this shape runs without fusion";
-    return is_supposed_wrongly(s, inputs) ? "an image without pixels: this shape runs without fusion" : NULL;
-}
-
 static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan **plan, opf_error *error)
 {
-    const opf_model *model = s->model;
-    const opf_graph *graph = s->graph;
-    opf_arena        arena;
+    const opf_model  *model  = s->model;
+    const opf_stages *stages = s->is_frozen ? &model->frozen : s->stages;
+    const opf_graph  *graph  = s->is_frozen ? s->frozen : s->graph;
+    opf_arena         arena;
     opf_arena_init(&arena, s->heap);
     opf_info  *infos  = OPF_NEW(&arena, opf_info, graph->n_inputs);
     opf_status status = infos == NULL ? opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory") : OPF_OK;
@@ -332,9 +290,9 @@ static opf_status make_plan(opf_session *s, const opf_tensor *inputs, opf_plan *
             infos[i].dims[k] = opf_dim_number(inputs[i].dims[k]);
     }
     bool replaceable = graph->n_outputs == model->loaded.graph->n_outputs; /* not when verify looks inside */
-    const char *breach = status == OPF_OK && s->options.mode != OPF_MODE_REFERENCE && replaceable ? find_breach(s, inputs, &arena) : NULL;
+    const char *breach = status == OPF_OK && s->options.mode != OPF_MODE_REFERENCE && replaceable ? opf_find_breach(model, stages, inputs, &arena) : NULL;
     if (breach != NULL) {
-        graph = model->loaded.graph;
+        graph = stages->loaded;
         if (!s->warned && model->log != NULL)
             model->log(model->log_user, breach);
         s->warned = true;
@@ -360,7 +318,8 @@ static opf_status reserve_for(opf_session *s, const opf_plan *plan, opf_error *e
 
 static size_t fill_key(const opf_session *s)
 {
-    size_t length = 0;
+    size_t length    = 0;
+    s->key[length++] = s->is_frozen;
     for (uint32_t i = 0; i < s->graph->n_inputs; i++) {
         s->key[length++] = s->inputs[i].rank * OPF_TYPE_COUNT + (int64_t)s->inputs[i].type;
         for (int32_t k = 0; k < s->inputs[i].rank; k++)
@@ -528,28 +487,29 @@ static void set_bases(opf_session *s, const opf_plan *plan)
 
 /* ---- runs in segments ---- */
 
-static opf_status get_runner(opf_session *s, const opf_plan *plan, opf_runner **runner, opf_error *error)
+/* The runner of the plan's graph, or a free place for it. */
+static opf_runner **find_runner(opf_session *s, const opf_plan *plan)
 {
-    opf_runner **slot = &s->runners[plan->graph == s->graph ? 0 : 1];
-    if (*slot == NULL)
-        OPF_TRY(opf_runner_create(&s->context, plan->graph, slot, error));
-    *runner = *slot;
-    return OPF_OK;
+    int i = 0;
+    while (s->runners[i] != NULL && s->runners[i]->graph != plan->graph)
+        i++;
+    return &s->runners[i];
 }
 
 /* Sizes of outputs are not known before: buffers of the caller are checked when they are. */
 static opf_status run_segments(opf_session *s, const opf_plan *plan, opf_tensor *outputs, size_t n, opf_error *error)
 {
-    opf_runner *runner;
-    opf_tensor *all = s->results;
+    opf_runner **runner = find_runner(s, plan);
+    opf_tensor  *all    = s->results;
     OPF_FAIL_IF(error, n > s->graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, s->graph->n_outputs);
     OPF_TRY(check_overlap(s, plan, outputs, n, error));
-    OPF_TRY(get_runner(s, plan, &runner, error));
+    if (*runner == NULL)
+        OPF_TRY(opf_runner_create(&s->context, plan->graph, runner, error));
     for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
         bool given  = i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i];
         s->sinks[i] = given ? (opf_sink){outputs[i].data, outputs[i].bytes, true} : (opf_sink){s->outputs[i], s->output_bytes[i], false};
     }
-    opf_status status = opf_runner_run(runner, s->inputs, all, s->sinks, error);
+    opf_status status = opf_runner_run(*runner, s->inputs, all, s->sinks, error);
     for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
         if (!s->sinks[i].fixed) { /* it may have grown */
             s->outputs[i]      = s->sinks[i].data;
@@ -630,7 +590,7 @@ static void collect_all(opf_session *s, collector *c)
 {
     *c = (collector){.session = s, .steps = c->steps};
     if (s->latest->plan->needs_data)
-        opf_runner_plans(s->runners[s->latest->plan->graph == s->graph ? 0 : 1], collect, c);
+        opf_runner_plans(*find_runner(s, s->latest->plan), collect, c);
     else
         collect(c, s->latest->plan, s->latest->times);
 }

@@ -17,6 +17,8 @@ typedef struct opf_verifier {
     opf_random                random;
     opf_tensor               *inputs;
     bool                      any_drawn; /* some input is not the caller's */
+    bool                      feeds;     /* inputs with defaults are drawn too */
+    const opf_stages         *stages;    /* what such runs use */
     opf_verify_entry         *entries;
     uint32_t                  n, capacity;
     size_t                    done, of;

@@ -35,10 +35,34 @@ double opf_verify_scale(uint32_t kind)
     return kinds[kind].scale;
 }
 
+static const opf_const *default_of(const opf_verifier *v, uint32_t i)
+{
+    return v->model->loaded.defaults[i];
+}
+
+/* The size that the default of an input gives the symbol when it is not fed. */
+static bool size_of_default(const opf_verifier *v, const char *symbol, int64_t *n)
+{
+    const opf_graph *graph = v->model->loaded.graph;
+    for (uint32_t i = 0; !v->feeds && i < graph->n_inputs; i++) {
+        const opf_info *info = &opf_graph_value(graph, graph->inputs[i])->info;
+        for (int32_t k = 0; default_of(v, i) != NULL && k < info->rank; k++) {
+            const char *name = opf_dim_symbol_name(v->model->dims, info->dims[k]);
+            if (name != NULL && strcmp(name, symbol) == 0) {
+                *n = default_of(v, i)->dims[k];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool size_of_symbol(void *user, const char *symbol, int64_t *n)
 {
     opf_verifier *v = user;
     uint32_t      i = 0;
+    if (size_of_default(v, symbol, n))
+        return true;
     while (i < v->n_names && strcmp(v->names[i], symbol) != 0)
         i++;
     if (i == v->n_names && i < OPF_VERIFY_SYMBOLS)
@@ -54,6 +78,8 @@ const char *opf_verify_label(const opf_verifier *v, uint32_t kind)
     opf_text_add(&text, "%s", kinds[kind].name);
     for (uint32_t i = 0; i < v->n_names; i++)
         opf_text_add(&text, "%s%s=%lld", i == 0 ? " " : ",", v->names[i], (long long)sizes[v->round][i % 4]);
+    if (v->feeds && v->model->frozen.fused != NULL)
+        opf_text_add(&text, ", defaults fed");
     return text.failed ? kinds[kind].name : text.data;
 }
 
@@ -134,16 +160,27 @@ static void fill_integers(opf_tensor *tensor, size_t count, bool zeros, int64_t 
         opf_store_i64(tensor->type, tensor->data, i, zeros ? 0 : (int64_t)(opf_random_next(random) % most));
 }
 
+/* Numbers like those of a default, but others: a variance stays positive, and what is zero becomes small. */
+static void fill_near(opf_tensor *tensor, const opf_const *fallback, opf_random *random)
+{
+    opf_const_write(fallback, tensor->data);
+    for (size_t i = 0; i < fallback->count; i++) {
+        double x = opf_load_f64(tensor->type, tensor->data, i), n = 0.1 * opf_random_normal(random);
+        opf_store_f64(tensor->type, tensor->data, i, x == 0 ? n : x * (1 + n));
+    }
+}
+
 static opf_status fill(opf_verifier *v, uint32_t i, const opf_info *info, uint32_t kind, opf_error *error)
 {
-    const opf_graph *graph  = v->model->loaded.graph;
-    opf_tensor      *tensor = &v->inputs[i];
+    const opf_graph *graph    = v->model->loaded.graph;
+    const opf_const *fallback = default_of(v, i);
+    opf_tensor      *tensor   = &v->inputs[i];
     size_t           count;
     bool             is_float = opf_types_have(OPF_TYPES_ANY_FLOAT, info->type);
     *tensor                   = (opf_tensor){.type = info->type, .rank = info->rank};
     for (int32_t k = 0; k < info->rank; k++)
         tensor->dims[k] = info->dims[k].n;
-    if (v->model->loaded.defaults != NULL && v->model->loaded.defaults[i] != NULL && !is_float) {
+    if (fallback != NULL && (!v->feeds || !is_float)) {
         tensor->type = OPF_TYPE_NONE; /* integers with a default often are shapes or axes: the default is used */
         return OPF_OK;
     }
@@ -152,7 +189,9 @@ static opf_status fill(opf_verifier *v, uint32_t i, const opf_info *info, uint32
     tensor->data = opf_arena_alloc(&v->report->arena, tensor->bytes + 1);
     OPF_OOM_IF(error, tensor->data == NULL);
     memset(tensor->data, 0, tensor->bytes + 1);
-    if (is_float)
+    if (fallback != NULL && kind == 0 && opf_info_admits(info, fallback))
+        fill_near(tensor, fallback, &v->random);
+    else if (is_float)
         fill_floats(tensor, count, kind, &v->random);
     else
         fill_integers(tensor, count, strcmp(kinds[kind].name, "zeros") == 0, index_bound(v, graph, graph->inputs[i], DEPTH), &v->random);
@@ -164,7 +203,7 @@ static double flops_of(const opf_verifier *v, const opf_info *infos)
 {
     opf_plan *plan  = NULL;
     double    flops = 0;
-    if (opf_model_plan(v->model, v->model->fused, infos, false, &plan, NULL) == OPF_OK)
+    if (opf_model_plan(v->model, v->stages->fused, infos, false, &plan, NULL) == OPF_OK)
         flops = plan->flops;
     opf_plan_destroy(&plan);
     return flops;

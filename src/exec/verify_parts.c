@@ -23,7 +23,7 @@ static opf_status run_once(opf_verifier *v, const opf_graph *graph, opf_mode mod
     opf_session        *session = NULL;
     *outputs                    = OPF_NEW(arena, opf_tensor, graph->n_outputs);
     OPF_OOM_IF(error, *outputs == NULL);
-    OPF_TRY(opf_session_create_on(model, graph, &options, &session, error));
+    OPF_TRY(opf_session_create_on(model, v->stages, graph, &options, &session, error));
     opf_status status = opf_session_run(session, v->inputs, graph->n_inputs, *outputs, graph->n_outputs, error);
     for (uint32_t i = 0; status == OPF_OK && i < graph->n_outputs; i++) {
         void *data = opf_arena_alloc(arena, (*outputs)[i].bytes + 1);
@@ -46,7 +46,7 @@ static opf_status fuse(const opf_verifier *v, int64_t n, const opf_fusion *alone
     opf_fuse_report  report  = {.arena = arena};
     options.stop_after       = n;
     options.alone            = alone;
-    *graph                   = opf_graph_clone(v->model->simplified, arena);
+    *graph                   = opf_graph_clone(v->stages->simplified, arena);
     OPF_OOM_IF(error, *graph == NULL);
     OPF_TRY(opf_fuse(*graph, &options, &report, error));
     *n_done = report.n_fusions;
@@ -56,7 +56,7 @@ static opf_status fuse(const opf_verifier *v, int64_t n, const opf_fusion *alone
 static opf_status check_rewrite(opf_verifier *v, uint32_t k, const opf_tensor *reference, const char *label, opf_arena *arena, opf_error *error)
 {
     const opf_graph  *model   = v->model->loaded.graph;
-    const opf_fusion *rewrite = &v->model->report.fusions[k];
+    const opf_fusion *rewrite = &v->stages->report.fusions[k];
     const opf_tensor *want    = reference;
     opf_tensor       *have, *before;
     opf_graph        *graph;
@@ -104,9 +104,9 @@ opf_status opf_verify_each(opf_verifier *v, opf_error *error)
     const char *label = opf_verify_label(v, v->close_kind);
     opf_arena_init(&kept, heap);
     opf_status status = run_once(v, v->model->loaded.graph, OPF_MODE_REFERENCE, &kept, &want, error);
-    v->of             = v->model->report.n_fusions;
+    v->of             = v->stages->report.n_fusions;
     v->done           = 0;
-    for (uint32_t k = 0; status == OPF_OK && k < v->model->report.n_fusions; k++) {
+    for (uint32_t k = 0; status == OPF_OK && k < v->stages->report.n_fusions; k++) {
         opf_arena arena;
         opf_arena_init(&arena, heap);
         status = check_rewrite(v, k, want, label, &arena, error);
@@ -141,7 +141,7 @@ static opf_status add_probes(const opf_verifier *v, probes *p, opf_arena *arena,
 {
     opf_node_id *order;
     uint32_t     n;
-    p->fused     = opf_graph_clone(v->model->fused, arena);
+    p->fused     = opf_graph_clone(v->stages->fused, arena);
     p->reference = opf_graph_clone(v->model->loaded.graph, arena);
     OPF_OOM_IF(error, p->fused == NULL || p->reference == NULL);
     p->first = p->fused->n_outputs;

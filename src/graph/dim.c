@@ -438,6 +438,16 @@ void opf_dims_state_one_or(opf_dims *dims, opf_dim part, opf_dim whole)
         dims->failed = true;
 }
 
+uint32_t opf_dims_stated(const opf_dims *dims)
+{
+    return dims->n_stated;
+}
+
+void opf_dims_forget(opf_dims *dims, uint32_t stated)
+{
+    dims->n_stated = stated;
+}
+
 static bool atom_at_least(const opf_dims *dims, uint32_t id, int64_t bound)
 {
     const atom *a = &dims->atoms[id];

@@ -61,6 +61,9 @@ bool opf_dim_is_clipped(const opf_dims *dims, opf_dim part, opf_dim whole);
 /* States that part is 1 or whole, which an operator demands of an operand; and whether that has been stated. */
 void opf_dims_state_one_or(opf_dims *dims, opf_dim part, opf_dim whole);
 bool opf_dim_is_one_or(const opf_dims *dims, opf_dim part, opf_dim whole);
+/* How much has been stated; and back to that much. */
+uint32_t opf_dims_stated(const opf_dims *dims);
+void opf_dims_forget(opf_dims *dims, uint32_t stated);
 
 /* Proven comparisons, with symbols at least 0 (or at least 1: pass least = 1). False: unknown. */
 bool opf_dim_at_least(const opf_dims *dims, opf_dim d, int64_t bound);

@@ -559,3 +559,11 @@ bool opf_info_count(const opf_info *info, size_t *count)
     *count = product;
     return true;
 }
+
+bool opf_info_admits(const opf_info *info, const opf_const *constant)
+{
+    bool fits = info->type == constant->type && (info->rank < 0 || info->rank == constant->rank);
+    for (int32_t i = 0; fits && i < info->rank; i++)
+        fits = !opf_dim_is_number(info->dims[i]) || info->dims[i].n == constant->dims[i];
+    return fits;
+}

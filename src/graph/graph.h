@@ -229,4 +229,7 @@ bool opf_graph_scalar(const opf_graph *graph, opf_value_id value, double *x);
 /* Element count of known dims; false if any dim is not a number, or the product overflows. */
 bool opf_info_count(const opf_info *info, size_t *count);
 
+/* A constant may be the value: its type and shape do not contradict what is known. */
+bool opf_info_admits(const opf_info *info, const opf_const *constant);
+
 #endif

@@ -105,11 +105,9 @@ static bool is_listed(const opf_load_options *options, const char *name)
 /* The default of an input must fit what the input declares. */
 static opf_status check_default(const scope *s, opf_value_id id, const opf_const *constant)
 {
-    const opf_value *v     = opf_graph_value(s->graph, id);
-    bool             fits  = v->info.type == constant->type && (v->info.rank < 0 || v->info.rank == constant->rank);
-    for (int32_t i = 0; fits && i < v->info.rank; i++)
-        fits = !opf_dim_is_number(v->info.dims[i]) || v->info.dims[i].n == constant->dims[i];
-    OPF_FAIL_IF(s->b->error, !fits, OPF_INVALID_MODEL, "input %s: its initializer has another type or shape", v->name);
+    const opf_value *v = opf_graph_value(s->graph, id);
+    OPF_FAIL_IF(s->b->error, !opf_info_admits(&v->info, constant), OPF_INVALID_MODEL, "input %s: its initializer has another type or shape",
+                v->name);
     return OPF_OK;
 }
 

@@ -21,11 +21,11 @@ static void check_shuffled(opf_model *model, const random_model *of, const resul
     (void)snprintf(label, sizeof label, "seed %llu, rules in another order", (unsigned long long)of->seed);
     opf_arena_init(&arena, &model->heap);
     opf_fuse_report report = {.arena = &arena};
-    opf_graph *graph = opf_graph_clone(model->simplified, &arena);
+    opf_graph *graph = opf_graph_clone(model->open.simplified, &arena);
     assert_non_null(graph);
     fuse.order = of->seed | 1;
     if (opf_fuse(graph, &fuse, &report, &error) != OPF_OK || opf_graph_verify(graph, &error) != OPF_OK ||
-        opf_session_create_on(model, graph, &options, &session, &error) != OPF_OK)
+        opf_session_create_on(model, &model->open, graph, &options, &session, &error) != OPF_OK)
         fail_text(of->text, "%s: %s", label, error.message);
     run_session(session, of->inputs, graph->n_outputs, NULL, of->text, &have);
     (void)compare_conditioned(of, &have, want, rtol, atol, label);

@@ -2,7 +2,7 @@
 /*
  * Models for tests of the public API, out of textual syntax: the text is parsed, written as ONNX and opened from memory.
  * Inputs whose names begin with `w` become initializers with random elements, with `p` positive ones; with `d` they stay inputs and
- * get a random default. Sizes of symbols are given as "N=2 H=7".
+ * get a random default, with 3 for symbols. Sizes of symbols are given as "N=2 H=7".
  */
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
@@ -187,13 +187,14 @@ static void fill_random(opf_type type, void *data, size_t n, double scale, bool 
 static opf_text pb_random(const opf_value *value, opf_arena *arena, opf_random *random)
 {
     int64_t dims[OPF_MAX_RANK], fan = 1;
-    size_t  count, bytes;
-    if (!opf_info_count(&value->info, &count) || !opf_type_bytes(value->info.type, count, &bytes))
-        fail_msg("weight %s has no sizes", value->name);
+    size_t  count = 1, bytes;
     for (int32_t i = 0; i < value->info.rank; i++) {
-        dims[i] = value->info.dims[i].n;
+        dims[i] = opf_dim_is_number(value->info.dims[i]) ? value->info.dims[i].n : 3;
+        count *= (size_t)dims[i];
         fan *= i > 0 ? dims[i] : 1;
     }
+    if (value->info.rank < 0 || !opf_type_bytes(value->info.type, count, &bytes))
+        fail_msg("weight %s has no sizes", value->name);
     void *data = opf_arena_alloc(arena, bytes + 1);
     fill_random(value->info.type, data, count, value->info.rank > 1 && fan > 0 ? 1 / sqrt((double)fan) : 1, value->name[0] == 'p', random);
     return pb_tensor(arena, value->name, value->info.type, value->info.rank, dims, data, bytes);
