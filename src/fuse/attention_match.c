@@ -263,6 +263,8 @@ static bool find_operands(opf_attention *a)
         a->k = k;
         a->v = v;
     }
+    if (a->v.rotary != 0)
+        return REFUSE(a, OP, a->v.rotary, "the values are turned, as queries and keys may be");
     return check_dims(a);
 }
 

@@ -5,16 +5,18 @@
  *
  * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
  * added, and the softmax is a plain one. So it computes exactly what was matched, rows without a key included.
- * "mask_windows" says that the mask is one for so many batches, and starts again behind them.
+ * "mask_windows" says that the mask is one for so many batches, and starts again behind them. "q_rotated" and "k_rotated"
+ * say how many elements of Q and K are turned before the product (rotary.h), with four more inputs: their angles.
  */
 #include "ops/check.h"
 #include "ops/heads.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
+#include "ops/rotary.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD, Q_COS, Q_SIN, K_COS, K_SIN };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
 enum { BATCH, HEADS, LENGTH, SIZE };
 
@@ -134,6 +136,16 @@ static opf_status check_attrs(const opf_infer *infer, opf_error *error)
     return OPF_OK;
 }
 
+/* Angles of Q or of K, from input `cos` on. */
+static opf_status check_angles(const opf_infer *infer, const char *rotated, uint32_t cos, const opf_dim dims[4], opf_error *error)
+{
+    const int64_t n = opf_node_int(infer->node, rotated, 0);
+    if (n == 0)
+        return OPF_OK;
+    OPF_FAIL_IF(error, !opf_infer_has(infer, cos) || !opf_infer_has(infer, cos + 1), OPF_INVALID_MODEL, "%s without angles", rotated);
+    return opf_infer_angles(infer, cos, cos + 1, 4, dims, n, error);
+}
+
 static opf_status infer_attention(opf_infer *infer, opf_error *error)
 {
     opf_dim q[4], k[4], v[4], past;
@@ -153,6 +165,8 @@ static opf_status infer_attention(opf_infer *infer, opf_error *error)
     OPF_TRY(agree(infer, K, V, &k[HEADS], v[HEADS], "heads", error));
     OPF_TRY(agree(infer, K, V, &k[LENGTH], v[LENGTH], "lengths", error));
     OPF_TRY(check_heads(infer, q[HEADS], k[HEADS], error));
+    OPF_TRY(check_angles(infer, "q_rotated", Q_COS, q, error));
+    OPF_TRY(check_angles(infer, "k_rotated", K_COS, k, error));
     OPF_TRY(infer_past(infer, k, v, &past, error));
     const opf_dim total     = opf_dim_add(infer->dims, past, k[LENGTH]);
     const opf_dim scores[4] = {q[BATCH], q[HEADS], q[LENGTH], total};
@@ -175,6 +189,7 @@ typedef struct attention {
     int64_t  left, right;                /* of the window; -1: no bound */
     int64_t  mode;
     bool     is_causal, is_plain;        /* plain: see masked_score */
+    opf_angles q_angles, k_angles;       /* no pairs: nothing is turned */
     double   scale, softcap, masked_score;
     double  *keys, *values;       /* [total, size] of one head */
     double  *query, *row, *result; /* [size], [total], [size of a value] */
@@ -192,6 +207,12 @@ static void load_line(const opf_view *x, int64_t batch, int64_t head, int64_t i,
         dst[c] = opf_view_f64(x, at + c * x->strides[SIZE]);
 }
 
+static void turn_line(const opf_angles *angles, int64_t batch, int64_t head, int64_t i, double *line)
+{
+    if (angles->pairs.n != 0)
+        opf_angles_turn(angles, line, line_of(&angles->cos, batch, head, i), line_of(&angles->sin, batch, head, i));
+}
+
 static void store_line(const double *src, opf_view *x, int64_t batch, int64_t head, int64_t i)
 {
     const int64_t at = line_of(x, batch, head, i);
@@ -199,12 +220,14 @@ static void store_line(const double *src, opf_view *x, int64_t batch, int64_t he
         opf_view_put_f64(x, at + c * x->strides[SIZE], src[c]);
 }
 
-/* Past and new lines of one head, to dst and to the present. */
-static void load_head(const attention *a, const opf_view *past, const opf_view *x, opf_view *present, int64_t batch,
-                      int64_t head, double *dst)
+/* Past and new lines of one head, the new ones turned, to dst and to the present. */
+static void load_head(const attention *a, const opf_view *past, const opf_view *x, const opf_angles *angles, opf_view *present,
+                      int64_t batch, int64_t head, double *dst)
 {
     for (int64_t i = 0; i < a->total; i++, dst += x->dims[SIZE]) {
         load_line(i < a->past ? past : x, batch, head, i < a->past ? i : i - a->past, dst);
+        if (i >= a->past)
+            turn_line(angles, batch, head, i - a->past, dst);
         if (present->data != NULL)
             store_line(dst, present, batch, head, i);
     }
@@ -295,6 +318,7 @@ static void run_head(attention *a, int64_t batch, int64_t head)
     const int64_t size = a->v.dims[SIZE];
     for (int64_t i = 0; i < a->q.dims[LENGTH]; i++) {
         load_line(&a->q, batch, head, i, a->query);
+        turn_line(&a->q_angles, batch, head, i, a->query);
         run_scores(a, batch, head, i);
         if (a->y.data == NULL)
             continue;
@@ -323,6 +347,15 @@ static void set_mask(attention *a, const opf_view *mask)
         a->mask.strides[SIZE] = mask->strides[mask->rank - 1];
 }
 
+/* Of x, from input `cos` on. */
+static opf_angles read_angles(const opf_call *call, const char *rotated, const char *interleaved, uint32_t cos, const opf_view *x)
+{
+    const int64_t n = opf_call_int(call, rotated, 0);
+    if (n == 0)
+        return (opf_angles){.pairs.n = 0};
+    return opf_angles_view(&call->in[cos], &call->in[cos + 1], 4, x->dims, n, opf_call_int(call, interleaved, 0) != 0);
+}
+
 static void read_call(const opf_call *call, attention *a)
 {
     const int64_t q_heads = opf_call_int(call, "q_num_heads", 0), kv_heads = opf_call_int(call, "kv_num_heads", 0);
@@ -349,6 +382,8 @@ static void read_call(const opf_call *call, attention *a)
     a->past               = a->past_key.data != NULL ? a->past_key.dims[LENGTH] : 0;
     a->total              = a->past + a->k.dims[LENGTH];
     a->windows            = opf_call_int(call, "mask_windows", a->q.dims[BATCH]);
+    a->q_angles           = read_angles(call, "q_rotated", "q_interleaved", Q_COS, &a->q);
+    a->k_angles           = read_angles(call, "k_rotated", "k_interleaved", K_COS, &a->k);
     set_mask(a, &mask);
 }
 
@@ -380,8 +415,8 @@ static opf_status run_attention(const opf_call *call, opf_error *error)
     const int64_t kv_heads = a.k.dims[HEADS], group = kv_heads > 0 ? a.q.dims[HEADS] / kv_heads : 0;
     for (int64_t batch = 0; batch < a.q.dims[BATCH]; batch++) {
         for (int64_t head = 0; head < kv_heads; head++) {
-            load_head(&a, &a.past_key, &a.k, &a.present_key, batch, head, a.keys);
-            load_head(&a, &a.past_value, &a.v, &a.present_value, batch, head, a.values);
+            load_head(&a, &a.past_key, &a.k, &a.k_angles, &a.present_key, batch, head, a.keys);
+            load_head(&a, &a.past_value, &a.v, &(opf_angles){.pairs.n = 0}, &a.present_value, batch, head, a.values);
             for (int64_t g = 0; g < group; g++)
                 run_head(&a, batch, head * group + g);
         }
@@ -415,7 +450,11 @@ static const opf_param inputs[]  = {{"Q", 'T', OPF_TYPES_FLOAT, 0},
                                     {"attn_mask", 0, OPF_TYPES_ALL, OPF_OPTIONAL},
                                     {"past_key", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"past_value", 'V', OPF_TYPES_FLOAT, OPF_OPTIONAL},
-                                    {"nonpad_kv_seqlen", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}};
+                                    {"nonpad_kv_seqlen", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL},
+                                    {"q_cos", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"q_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"k_cos", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"k_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN}};
 static const opf_param outputs[] = {{"Y", 'T', OPF_TYPES_FLOAT, 0},
                                     {"present_key", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"present_value", 'V', OPF_TYPES_FLOAT, OPF_OPTIONAL},
