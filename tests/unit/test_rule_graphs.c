@@ -452,11 +452,11 @@ static int find_name(const generator *g, const char *text)
     return -1;
 }
 
-static void bind(generator *g, const char *text, int value)
+static void bind(generator *g, const char *text, int drawn)
 {
     const int name = find_name(g, text);
     if (name >= 0)
-        g->of_name[name] = value;
+        g->of_name[name] = drawn;
 }
 
 /* Elements of the last axis of the base. */
