@@ -4,7 +4,7 @@
  *     MatMul(Softmax(MatMul(Q, K') * scale + mask), V)
  * The factor may be on Q, on K, on both, or on the product; the mask may be added, or chosen by Where. The result is
  * the operator Attention: on [batch, position, heads * element] where heads are split before and joined behind, so that
- * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head. Rotary
+ * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head, and of rank 2 with one batch too. Rotary
  * embeddings of Q and K become part of it, with their angles as inputs, where nothing else reads what they turn.
  *
  * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so.
@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, INPUTS = 11 };
+enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11, INPUTS = 12 };
 
 static const char rule[] = "attention";
 
@@ -21,7 +21,7 @@ typedef struct builder {
     opf_attention *a;
     opf_graph *graph;
     opf_error error; /* of inference: the rewrite is refused, unless memory is out */
-    opf_value_id inputs[INPUTS], result;
+    opf_value_id inputs[INPUTS], result, last; /* last: what takes the place of y, the result or a view of it */
     int64_t q_heads, kv_heads; /* 0: rank 4 */
     opf_node_id node;
     opf_node_id join; /* 0, or the Reshape that joins heads with positions first: it stays, and reads `joined` */
@@ -96,7 +96,7 @@ static bool join_positions(builder *b)
     opf_attention *a = b->a;
     const opf_node_id transpose = only_transpose(b, a->y, 3, perm);
     const opf_node_id reshape = transpose != 0 ? only_reshape(b, opf_graph_node(b->graph, transpose)->outputs[0]) : 0;
-    if (reshape == 0 || a->n + 1 > OPF_ATTENTION_NODES || a->n_masks != 0)
+    if (reshape == 0 || a->n + 1 > OPF_ATTENTION_NODES || a->n_masks != 0 || a->choice != 0)
         return false;
     const opf_node *node = opf_graph_node(b->graph, reshape);
     const opf_const *target = opf_graph_value(b->graph, node->inputs[1])->constant;
@@ -133,6 +133,16 @@ static bool build_angles(builder *b)
            (a->k.rotary == 0 || opf_attention_angles(a->context, &a->k, &b->inputs[K_COS], &b->error));
 }
 
+/* The operator chooses by its mask where nothing is added. */
+static bool build_masks(builder *b)
+{
+    opf_attention *a = b->a;
+    const uint32_t choice = a->n_masks != 0 ? CHOICE : MASK;
+    b->inputs[MASK] = a->n_masks != 0 ? opf_attention_mask(a, &b->error) : 0;
+    b->inputs[choice] = a->choice != 0 ? opf_attention_choice(a, &b->error) : b->inputs[choice];
+    return (a->n_masks == 0 || b->inputs[MASK] != 0) && (a->choice == 0 || b->inputs[choice] != 0);
+}
+
 static bool build_inputs(builder *b)
 {
     opf_attention *a = b->a;
@@ -146,13 +156,15 @@ static bool build_inputs(builder *b)
                                                   x->rank == 4 ? in_order : positions_first, &b->error);
         else
             b->inputs[i] = opf_attention_whole(a->context, x, &b->error);
+        if (b->inputs[i] != 0 && x->rank == 2)
+            b->inputs[i] =
+                opf_attention_change_axis(a->context, &opf_op_Unsqueeze, b->inputs[i], 0, &b->error);
         if (b->inputs[i] == 0)
             return false;
     }
-    b->q_heads = is_joined ? joined[Q].heads : a->q.rank == 3 ? 1 : 0;
+    b->q_heads = is_joined ? joined[Q].heads : a->q.rank < 4 ? 1 : 0;
     b->kv_heads = is_joined ? joined[K].heads : b->q_heads;
-    b->inputs[MASK] = a->n_masks != 0 ? opf_attention_mask(a, &b->error) : 0;
-    return (a->n_masks == 0 || b->inputs[MASK] != 0) && build_angles(b);
+    return build_masks(b) && build_angles(b);
 }
 
 /* ---- the node ---- */
@@ -187,15 +199,17 @@ static bool build_node(builder *b)
         !set_rotation(b, &a->k, "k_rotated", "k_interleaved") ||
         !infer(b, b->node))
         return false;
+    b->last = a->q.rank == 2 ? opf_attention_change_axis(a->context, &opf_op_Squeeze, b->result, 0, &b->error)
+                             : b->result;
     b->joined = b->join != 0 ? opf_attention_permuted(a->context, b->result, 3, positions_first, &b->error) : 0;
-    return b->join == 0 || b->joined != 0;
+    return b->last != 0 && (b->join == 0 || b->joined != 0);
 }
 
 /* What will be read in place of y is shaped like it; joined positions only have as many elements. */
 static bool has_shape_of_y(builder *b)
 {
     opf_attention *a = b->a;
-    const opf_info *y = info_of(b, a->y), *x = info_of(b, b->join != 0 ? b->joined : b->result);
+    const opf_info *y = info_of(b, a->y), *x = info_of(b, b->join != 0 ? b->joined : b->last);
     if (b->join == 0)
         return opf_legal_same(a->context, x, y, &a->why);
     opf_dims *dims = b->graph->dims;
@@ -262,7 +276,7 @@ static bool exchange(builder *b)
     if (!skip_factors(b) || !opf_attention_read_shapes_before(graph, &a->q) ||
         !opf_attention_read_shapes_before(graph, &a->k) ||
         !(b->join != 0 ? opf_graph_set_input(graph, b->join, 0, b->joined)
-                                           : opf_graph_set_output(graph, b->node, 0, a->y)))
+                                           : opf_graph_set_output(graph, opf_graph_value(graph, b->last)->producer, 0, a->y)))
         return false;
     for (int i = 0; i < 3; i++)
         if (!remove_unread(b, reads[i]))

@@ -9,7 +9,8 @@
 
 #include "fuse/legality.h"
 
-/* Axes of rank 4: batch, head, position, element. Of rank 3: batch (heads may be in it), position, element. */
+/* Axes of rank 4: batch, head, position, element. Of rank 3: batch (heads may be in it), position, element. Of rank 2:
+ * position, element. */
 typedef struct opf_attention_operand {
     int32_t rank;
     opf_value_id base; /* the operand is base with its axes in the order perm */
@@ -87,9 +88,10 @@ typedef struct opf_attention {
     uint32_t n;
     opf_value_id y; /* the result's value */
     opf_attention_operand q, k, v;
-    opf_value_id masks[OPF_ATTENTION_MASKS]; /* added, the last first; or one that is chosen by */
+    opf_value_id masks[OPF_ATTENTION_MASKS]; /* added, the last first */
     uint32_t n_masks;
-    bool is_chosen, is_inverted; /* by Where; true where the score is hidden */
+    opf_value_id choice; /* 0, or what Where chooses scores by, before masks are added */
+    bool is_inverted;    /* the choice is true where the score is hidden */
     int64_t windows;             /* 0, or a mask is one for so many batches, and starts again behind them */
     double scale, softcap, fill; /* softcap 0: none; fill: what hidden scores become */
     opf_refusal why;
@@ -97,10 +99,11 @@ typedef struct opf_attention {
 
 /* context and softmax are set. False: why says so. */
 bool opf_attention_match(opf_attention *attention);
-/* The sum of the masks, or the one that is chosen by, true where a score is seen; it broadcasts to [batch, head, query,
- * key], or to [window, ...]. Adds what it needs to the graph. 0: no memory, or error says what has no shape. At least
- * one mask. */
+/* The sum of the masks, of which there is at least one; it broadcasts to [batch, head, query, key], or to [window, ...].
+ * Adds what it needs to the graph. 0: no memory, or error says what has no shape. */
 opf_value_id opf_attention_mask(opf_attention *attention, opf_error *error);
+/* The same of the choice: true where a score is seen. */
+opf_value_id opf_attention_choice(opf_attention *attention, opf_error *error);
 /* A refusal is worth telling: there are products on both sides, or a product of two computed values before. */
 bool opf_attention_is_near(const opf_attention *attention);
 

@@ -200,6 +200,8 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
     const opf_graph *graph = context->graph;
     const int32_t *wanted = operand->rank == 4 ? of_heads : of_positions;
     const opf_node_id reshape = producer_of(graph, operand->base);
+    if (operand->rank == 2)
+        return (opf_attention_joined){0};
     for (int32_t i = 0; i < operand->rank; i++)
         if (operand->perm[i] != wanted[i])
             return (opf_attention_joined){0};

@@ -44,7 +44,7 @@ bool opf_attention_is_turned(const opf_graph *graph, opf_node_id id, const opf_a
     const opf_node *node = opf_graph_node(graph, id);
     return operand->rotary == 0 && opf_attention_is_plain(graph, id, &opf_op_RotaryEmbedding) &&
            opf_node_int(node, "broadcast", 0) != 0 && operand->perm[operand->rank - 1] == operand->rank - 1 &&
-           is_read_once(graph, node->outputs[0]) && (operand->rank == RANK || fits_rank_3(graph, node, operand));
+           operand->rank > 2 && is_read_once(graph, node->outputs[0]) && (operand->rank == RANK || fits_rank_3(graph, node, operand));
 }
 
 bool opf_attention_turns_heads(const opf_graph *graph, const opf_attention_operand *operand)

@@ -6,7 +6,8 @@
  * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
  * added, and the softmax is a plain one. So it computes exactly what was matched, rows without a key included.
  * "mask_windows" says that the mask is one for so many batches, and starts again behind them. "q_rotated" and "k_rotated"
- * say how many elements of Q and K are turned before the product (rotary.h), with four more inputs: their angles.
+ * say how many elements of Q and K are turned before the product (rotary.h), with four more inputs: their angles. One
+ * more, "choice", is a boolean mask beside one that is added.
  */
 #include "ops/check.h"
 #include "ops/heads.h"
@@ -16,7 +17,7 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD, Q_COS, Q_SIN, K_COS, K_SIN };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD, Q_COS, Q_SIN, K_COS, K_SIN, CHOICE };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
 enum { BATCH, HEADS, LENGTH, SIZE };
 
@@ -98,6 +99,17 @@ static opf_status infer_past(opf_infer *infer, const opf_dim k[4], const opf_dim
     return OPF_OK;
 }
 
+static opf_status check_choice(const opf_infer *infer, const opf_dim scores[4], opf_error *error)
+{
+    const opf_info *choice = infer->in[CHOICE < infer->n_in ? CHOICE : Q];
+    for (int32_t i = 0; opf_infer_has(infer, CHOICE) && i < choice->rank; i++) {
+        const opf_dim own = choice->dims[choice->rank - 1 - i];
+        if (i > 3 || (!opf_dim_is(own, 1) && opf_dims_clash(own, scores[3 - i])))
+            return opf_refuse_shapes(infer, Q, CHOICE, error, "the latter does not broadcast to the scores");
+    }
+    return OPF_OK;
+}
+
 /* The mask broadcasts to [batch, heads of Q, length of Q, total], but its last dimension may be shorter. */
 static opf_status check_mask(opf_infer *infer, const opf_dim scores[4], opf_error *error)
 {
@@ -171,6 +183,7 @@ static opf_status infer_attention(opf_infer *infer, opf_error *error)
     const opf_dim total     = opf_dim_add(infer->dims, past, k[LENGTH]);
     const opf_dim scores[4] = {q[BATCH], q[HEADS], q[LENGTH], total};
     OPF_TRY(check_mask(infer, scores, error));
+    OPF_TRY(check_choice(infer, scores, error));
     const opf_dim y4[4] = {q[BATCH], q[HEADS], q[LENGTH], v[SIZE]};
     const opf_dim y3[3] = {q[BATCH], q[LENGTH], opf_dim_mul(infer->dims, q[HEADS], v[SIZE])};
     const opf_dim present_key[4] = {q[BATCH], k[HEADS], total, k[SIZE]}, present_value[4] = {q[BATCH], k[HEADS], total, v[SIZE]};
@@ -183,7 +196,7 @@ static opf_status infer_attention(opf_infer *infer, opf_error *error)
 /* ---- reference ---- */
 
 typedef struct attention {
-    opf_view q, k, v, past_key, past_value, mask, nonpad, y, present_key, present_value, scores; /* data NULL: absent */
+    opf_view q, k, v, past_key, past_value, mask, choice, nonpad, y, present_key, present_value, scores; /* data NULL: absent */
     int64_t  past, total, masked_length; /* keys from masked_length on are masked out */
     int64_t  windows;                    /* batches of the mask: they repeat */
     int64_t  left, right;                /* of the window; -1: no bound */
@@ -262,6 +275,13 @@ static double bias_at(const attention *a, int64_t batch, int64_t head, int64_t i
     return hidden ? bias - (double)INFINITY : bias;
 }
 
+/* What hides by standing in the place of the score, before a mask is added. */
+static bool is_not_chosen(const attention *a, int64_t batch, int64_t head, int64_t i, int64_t j)
+{
+    const opf_view *c = &a->choice;
+    return c->data != NULL && opf_view_i64(c, line_of(c, batch, head, i) + j * c->strides[SIZE]) == 0;
+}
+
 /* With masked_score, a boolean mask puts it in the place of scores. */
 static bool is_replaced(const attention *a, int64_t batch, int64_t head, int64_t i, int64_t j)
 {
@@ -301,7 +321,8 @@ static void run_scores(attention *a, int64_t batch, int64_t head, int64_t i)
     for (int64_t j = 0; j < a->total; j++) {
         const double bias    = bias_at(a, batch, head, i, j);
         const double product = a->scale * dot(a->query, a->keys + j * size, size);
-        const double capped  = a->softcap > 0 ? a->softcap * tanh(product / a->softcap) : product;
+        const double seen    = a->softcap > 0 ? a->softcap * tanh(product / a->softcap) : product;
+        const double capped  = is_not_chosen(a, batch, head, i, j) ? a->masked_score : seen;
         a->row[j]            = is_replaced(a, batch, head, i, j) ? a->masked_score : capped + bias;
         is_masked            = is_masked && isinf(bias) && bias < 0;
         if (a->scores.data != NULL && a->mode < 3)
@@ -385,6 +406,9 @@ static void read_call(const opf_call *call, attention *a)
     a->q_angles           = read_angles(call, "q_rotated", "q_interleaved", Q_COS, &a->q);
     a->k_angles           = read_angles(call, "k_rotated", "k_interleaved", K_COS, &a->k);
     set_mask(a, &mask);
+    const opf_view choice = part_of(call->in, call->n_in, CHOICE);
+    const int64_t  scores[4] = {a->q.dims[BATCH], a->q.dims[HEADS], a->q.dims[LENGTH], a->total};
+    a->choice = choice.data != NULL ? opf_view_broadcast(&choice, 4, scores) : choice;
 }
 
 static opf_status check_nonpad(const attention *a, opf_error *error)
@@ -454,7 +478,8 @@ static const opf_param inputs[]  = {{"Q", 'T', OPF_TYPES_FLOAT, 0},
                                     {"q_cos", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
                                     {"q_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
                                     {"k_cos", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
-                                    {"k_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN}};
+                                    {"k_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"choice", 0, OPF_TYPE_BIT(OPF_BOOL), OPF_OPTIONAL | OPF_OWN}};
 static const opf_param outputs[] = {{"Y", 'T', OPF_TYPES_FLOAT, 0},
                                     {"present_key", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"present_value", 'V', OPF_TYPES_FLOAT, OPF_OPTIONAL},

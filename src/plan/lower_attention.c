@@ -12,14 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, PAST_KEY, Q_COS = 7, K_COS = 9, END = 11 };
+enum { Q, K, V, MASK, PAST_KEY, Q_COS = 7, K_COS = 9, CHOICE = 11, END = 12 };
 enum { BATCH, HEAD, ROW, COL };
 
 typedef struct {
     size_t      batches, heads, kv_heads, rows, keys, size, v_size;
     size_t      windows; /* batches of the mask: they repeat */
-    opf_ref     q, k, v, y, mask;
-    int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4];
+    opf_ref     q, k, v, y, mask, choice; /* choice: a boolean mask before one that is added */
+    int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4], choice_strides[4];
     opf_rotation q_rotation, k_rotation;
     bool        is_bool, is_causal, is_plain; /* plain: masked_score is set, see ops/attention.c */
     float       scale, softcap, masked_score;
@@ -129,10 +129,10 @@ static void load_queries(const worker *w)
     }
 }
 
-/* A float mask without gaps is added by the product itself, unless tanh comes first. */
+/* A float mask without gaps is added by the product itself, unless tanh or a choice comes first. */
 static bool product_adds_mask(const attention_args *t)
 {
-    return t->mask.buffer != 0 && !t->is_bool && t->softcap <= 0 && (t->mask_strides[COL] == 1 || t->keys <= 1);
+    return t->mask.buffer != 0 && t->choice.buffer == 0 && !t->is_bool && t->softcap <= 0 && (t->mask_strides[COL] == 1 || t->keys <= 1);
 }
 
 /* The mask of a row of the block. */
@@ -210,6 +210,15 @@ static void add_mask(const attention_args *t, const void *mask, float *row)
     }
 }
 
+static void choose(const worker *w, size_t r, float *row)
+{
+    const attention_args *t      = w->args;
+    const uint8_t        *choice = (const uint8_t *)opf_ref_data(w->env, t->choice) + place_of(t->choice_strides, w->batch, w->head, w->first + r);
+    for (size_t j = 0; j < t->keys; j++)
+        if (choice[(ptrdiff_t)j * (ptrdiff_t)t->choice_strides[COL]] == 0)
+            row[j] = t->masked_score;
+}
+
 /* Nothing but -inf is added to the row. */
 static bool is_hidden(const worker *w, size_t r)
 {
@@ -236,6 +245,8 @@ static void finish_row(const worker *w, size_t r)
         for (size_t j = 0; j < t->keys; j++)
             row[j] *= t->softcap;
     }
+    if (t->choice.buffer != 0)
+        choose(w, r, row);
     if (t->mask.buffer != 0 && !product_adds_mask(t))
         add_mask(t, mask_row(w, r), row);
     for (size_t j = w->first + r + 1; t->is_causal && j < t->keys; j++)
@@ -364,6 +375,18 @@ static opf_status place_mask(opf_planner *planner, const opf_node *node, attenti
     return OPF_OK;
 }
 
+static opf_status place_choice(opf_planner *planner, const opf_node *node, attention_args *t, opf_place *choice, opf_error *error)
+{
+    if (!has(node, CHOICE))
+        return OPF_OK;
+    const int64_t full[] = {(int64_t)t->batches, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
+    OPF_TRY(opf_plan_place(planner, node->inputs[CHOICE], choice, error));
+    const opf_place seen = opf_place_broadcast(choice, 4, full);
+    t->choice            = opf_place_ref(choice);
+    memcpy(t->choice_strides, seen.strides, sizeof t->choice_strides);
+    return OPF_OK;
+}
+
 /* Of x, the operand seen as [batch, heads, row, col], by the angles from input `cos` on. */
 static opf_status place_rotation(opf_planner *planner, const opf_node *node, const char *rotated, const char *interleaved, uint32_t cos,
                                  const opf_place *x, opf_rotation *rotation, opf_place *tables, opf_error *error)
@@ -430,6 +453,7 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
     memcpy(t.y_strides, heads.strides, sizeof t.y_strides);
     read_attributes(node, &t);
     OPF_TRY(place_mask(planner, node, &t, &x[MASK], error));
+    OPF_TRY(place_choice(planner, node, &t, &x[CHOICE], error));
     OPF_TRY(place_rotation(planner, node, "q_rotated", "q_interleaved", Q_COS, &q, &t.q_rotation, &x[Q_COS], error));
     OPF_TRY(place_rotation(planner, node, "k_rotated", "k_interleaved", K_COS, &k, &t.k_rotation, &x[K_COS], error));
     const opf_split split = {.outer_first = 0, .outer_last = y.rank - 3, .row_first = y.rank - 2, .row_last = y.rank - 2, .col = y.rank - 1};

@@ -151,6 +151,17 @@ static void test_mask(void **state)
         {NULL, 0, SIZES, SELF(", bool[N,3,S,S] m") SPLIT " n = Not(m) a = MatMul(q, k) e = Where(n, low, a)" JOIN},
         {NULL, 1, "N=2", "g (float[N,3,3,8] q, float[N,3,8,3] k, float[N,3,3,8] v) => (y) <bool[3,3] t = {0,1,1,0,0,1,0,0,0}, float none = {-inf}>"
                          "{ a = MatMul(q, k) e = Where(t, none, a) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Chosen, then added to: hidden scores may count again where all that is seen is far below. */
+        {NULL, 2, SIZES, SELF(", bool[1,1,S,S] m, float[N,1,1,S] m2") SPLIT " a = MatMul(q, k) b = Div(a, r) d = Where(m, b, low) e = Add(d, m2)" JOIN},
+        {NULL, 4, SIZES, SELF(", bool[S,S] m, float[N,3,S,S] m2, float[S] m3") SPLIT " a = MatMul(q, k) b = Div(a, r) d = Where(m, c, b) d2 = Add(m3, d) e = Add(d2, m2)" JOIN},
+        {NULL, 2, SIZES, SELF(", bool[S] m, float[S,S] m2") SPLIT " a = MatMul(q, k) b = Div(a, r) t = Tanh(b) u = Mul(t, r) d = Where(m, u, none) e = Add(d, m2)" JOIN},
+        {NULL, 1, "N=2", "g (float[N,3,8] q, float[N,8,3] k, float[N,3,5] v, float[N,3,3] m) => (y) <bool[3,3] t = {0,1,1,0,0,1,0,0,0}, float low = {-3}>"
+                         "{ a = MatMul(q, k) d = Where(t, low, a) e = Add(d, m) p = Softmax(e) y = MatMul(p, v) }"},
+        /* The mask is sliced by the shape of the scores, which is no reason to have them. */
+        {NULL, 0, "N=2 S=7; N=1 S=64",
+         SELF(", float[1,1,64,64] w5") SPLIT " a = MatMul(q, k) b = Mul(a, c) h = Shape(b) i = Constant<value = int64[1] {-2}>() j = Constant<value = int64 {3}>()"
+         " z = Constant<value = int64[1] {0}>() three = Constant<value = int64[1] {3}>() l = Gather(h, i) l2 = Gather(h, j) l3 = Unsqueeze(l2, z)"
+         " m0 = Slice(w5, z, l, at) m = Slice(m0, z, l3, three) e = Add(b, m)" JOIN},
         /* Softcap comes before the mask. */
         {NULL, 2, SIZES, SELF(", float[N,1,1,S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) t = Tanh(b) u = Mul(t, r) e = Add(u, m)" JOIN},
         /* A causal mask of 64 positions, sliced to the length. */
@@ -222,6 +233,10 @@ static void test_shapes(void **state)
          "g (float[N,S,8] q, float[N,T,8] k0, float[N,T,5] v, float[1,S,T] m) => (y) { k = Transpose<perm = [0,2,1]>(k0) a = MatMul(q, k) e = Add(a, m) p = Softmax(e) y = MatMul(p, v) }"},
         {NULL, 1, "N=2 S=7 T=9",
          "g (float[N,S,8] q, float[N,8,T] k, float[N,T,5] v, bool[S,T] m) => (y) <float low = {-100}> { a = MatMul(q, k) e = Where(m, a, low) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Rank 2: views of one batch. */
+        {NULL, 1, "S=7 T=9; S=1 T=1; S=70 T=3",
+         "g (float[S,8] q, float[T,8] k0, float[T,5] v, float[S,T] m) => (y) { k = Transpose<perm = [1,0]>(k0) a = MatMul(q, k) e = Add(a, m) p = Softmax(e) y = MatMul(p, v) }"},
+        {NULL, 2, "S=7 T=9", "g (float[S,8] q, float[8,T] k, float[T,5] v, bool[T] m) => (y) <float low = {-9}> { a = MatMul(q, k) e = Where(m, a, low) p = Softmax(e) o = MatMul(p, v) y = Tanh(o) }"},
         /* Steps behind it, on both forms. */
         {NULL, 0, SIZES, SELF("") SPLIT " e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Transpose<perm = [0,2,1,3]>(o) o2 = Reshape(o1, f) o3 = Add(o2, x) y = Relu(o3) }"},
         {NULL, 1, "N=2 S=7 T=35", "g (float[N,4,S,8] q, float[N,4,8,T] k, float[N,4,T,19] v, float[4,1,19] w) => (y) { e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Mul(o, w) y = Gelu(o1) }"},
@@ -400,9 +415,10 @@ static void test_misses(void **state)
         {"SHAPE_UNKNOWN", 0, "N=2 M=1 S=7", PLAIN(", float[M,1,1,S] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[1,3,8,S] k, float[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[N,3,8,S] k, float[N,1,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
-        {"RANK", 0, "N=2 S=7", "g (float[S,8] q, float[8,S] k, float[S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"RANK", 0, "N=2 S=7", "g (float[N,1,2,S,8] q, float[N,1,2,8,S] k, float[N,1,2,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
         {"DTYPE", 0, "N=2 S=7", "g (double[N,3,S,8] q, double[N,3,8,S] k, double[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
-        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Where(n, a, c) d = Add(b, m) p = Softmax(d) y = MatMul(p, v) }"},
+        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Add(a, m) d = Where(n, b, c) p = Softmax(d) y = MatMul(p, v) }"},
+        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Where(n, a, c) d = Where(n, c, b) p = Softmax(d) y = MatMul(p, v) }"},
     };
     (void)state;
     CHECK_ALL(cases, false);

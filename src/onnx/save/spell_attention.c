@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9 };
+enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11 };
 
 typedef struct attention {
     bool is_joined; /* [batch, length, heads * size], else [batch, heads, length, size] */
@@ -124,9 +124,9 @@ static opf_value_id cap(opf_contrib *c, const attention *a, opf_value_id x)
 }
 
 /* Products of one head have no axis for it. */
-static opf_value_id mask_of(opf_contrib *c, opf_value_id scores)
+static opf_value_id mask_of(opf_contrib *c, opf_value_id scores, uint32_t input)
 {
-    const opf_value_id mask = opf_contrib_in(c, MASK);
+    const opf_value_id mask = opf_contrib_in(c, input);
     const int32_t rank = opf_contrib_rank(c, mask, "the mask");
     if (rank < 4 || opf_contrib_rank(c, scores, "the scores") == 4)
         return mask;
@@ -148,14 +148,16 @@ static opf_value_id add_by_windows(opf_contrib *c, const attention *a, opf_value
 static opf_value_id hide(opf_contrib *c, const attention *a, opf_value_id x)
 {
     const int64_t windows = opf_contrib_int(c, "mask_windows", 0);
+    const double hidden = (double)opf_contrib_float(c, "masked_score", 0);
+    if (opf_contrib_in(c, CHOICE) != 0)
+        x = OPF_APPLY(c, Where, mask_of(c, x, CHOICE), x, opf_contrib_number(c, a->type, hidden));
     if (opf_contrib_in(c, MASK) == 0)
         return x;
     if (windows != 0)
         return add_by_windows(c, a, x, windows);
-    const opf_value_id mask = mask_of(c, x);
+    const opf_value_id mask = mask_of(c, x, MASK);
     if (opf_contrib_type(c, mask, "the mask") != OPF_BOOL)
         return OPF_APPLY(c, Add, x, mask);
-    const double hidden = (double)opf_contrib_float(c, "masked_score", 0);
     return OPF_APPLY(c, Where, mask, x, opf_contrib_number(c, a->type, hidden));
 }
 
