@@ -61,22 +61,11 @@ static bool is_scores(const opf_attention *a, opf_value_id value, int depth)
     return false;
 }
 
-/* Its last dimension is that of the scores: the operator hides keys that a mask has no column for. */
+/* It broadcasts: what it is added to, or chooses, keeps the shape of the scores, which is checked on the way. */
 static bool check_mask(opf_attention *a, opf_node_id id, opf_value_id mask, const opf_info *scores)
 {
-    const opf_dims *dims = a->context->graph->dims;
-    const opf_info *info = info_of(a, mask);
-    const int32_t n = info->rank, full = scores->rank;
-    if (n > full)
-        return REFUSE(a, RANK, id, "the mask has rank %d, the scores have %d", n, full);
-    if (n > 0 && opf_dim_equal(info->dims[n - 1], scores->dims[full - 1]))
-        return true;
-    /* Both clipped: a length that is too large for the mask is then found on the queries. */
-    if (n > 1 && opf_dim_is_clipped(dims, info->dims[n - 1], scores->dims[full - 1]) &&
-        opf_dim_is_clipped(dims, info->dims[n - 2], scores->dims[full - 2]))
-        return true;
-    return REFUSE(a, SHAPE, id, "the mask %s has another number of keys than the scores",
-                  opf_graph_value(a->context->graph, mask)->name);
+    const int32_t n = info_of(a, mask)->rank, full = scores->rank;
+    return n <= full || REFUSE(a, RANK, id, "the mask has rank %d, the scores have %d", n, full);
 }
 
 static bool take_add(opf_attention *a, opf_node_id id, opf_value_id *value)

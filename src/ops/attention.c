@@ -4,7 +4,8 @@
  * and keys and values may be preceded by those of earlier calls. Shapes below are [batch, heads, length, size].
  *
  * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
- * added, and the softmax is a plain one. So it computes exactly what was matched, rows without a key included.
+ * added, and the softmax is a plain one; a mask broadcasts in its last dimension too, instead of hiding the keys that it
+ * has no column for. So it computes exactly what was matched, rows without a key included.
  * "mask_windows" says that the mask is one for so many batches, and starts again behind them. "q_rotated" and "k_rotated"
  * say how many elements of Q and K are turned before the product (rotary.h), with four more inputs: their angles. One
  * more, "choice", is a boolean mask beside one that is added.
@@ -121,11 +122,12 @@ static opf_status check_mask(opf_infer *infer, const opf_dim scores[4], opf_erro
         return OPF_OK;
     if (mask->rank > 4)
         return opf_refuse_shapes(infer, MASK, MASK, error, "must have rank 4 at most");
-    const int64_t windows = opf_node_int(infer->node, "mask_windows", 0);
+    const int64_t windows  = opf_node_int(infer->node, "mask_windows", 0);
+    const bool    is_plain = opf_node_attr(infer->node, "masked_score") != NULL;
     for (int32_t i = 0; i < mask->rank; i++) {
         const opf_dim own = mask->dims[mask->rank - 1 - i];
         const opf_dim full = i == 3 && windows > 0 ? opf_dim_number(windows) : scores[3 - i];
-        const bool    fits = i == 0 ? !opf_dims_clash(own, full) || own.n < full.n
+        const bool    fits = i == 0 && !is_plain ? !opf_dims_clash(own, full) || own.n < full.n
                                     : opf_dim_is(own, 1) || !opf_dims_clash(own, full);
         if (!fits)
             return opf_refuse_shapes(infer, Q, MASK, error, "the latter does not fit %lld scores in dimension %d from the end",
@@ -360,11 +362,12 @@ static opf_view part_of(const opf_view *views, uint32_t n, uint32_t i)
 static void set_mask(attention *a, const opf_view *mask)
 {
     int64_t dims[4] = {a->windows, a->q.dims[HEADS], a->q.dims[LENGTH], a->total};
-    if (mask->data != NULL && mask->rank > 0)
+    const bool is_short = mask->data != NULL && mask->rank > 0 && !a->is_plain;
+    if (is_short)
         dims[SIZE] = mask->dims[mask->rank - 1];
     a->masked_length = dims[SIZE];
     a->mask          = opf_view_broadcast(mask, 4, dims);
-    if (mask->data != NULL && mask->rank > 0)
+    if (is_short)
         a->mask.strides[SIZE] = mask->strides[mask->rank - 1];
 }
 

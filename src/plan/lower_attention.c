@@ -347,8 +347,9 @@ static bool is_supported(const opf_planner *planner, const opf_node *node)
     if (!has(node, MASK))
         return true;
     const opf_info *mask = &planner->infos[node->inputs[MASK]], *k = &planner->infos[node->inputs[K]];
-    return (mask->type == OPF_FLOAT || mask->type == OPF_BOOL) && mask->rank > 0 &&
-           mask->dims[mask->rank - 1].n == k->dims[k->rank - 2].n;
+    const int64_t columns = mask->rank > 0 ? mask->dims[mask->rank - 1].n : 0, keys = k->dims[k->rank - 2].n;
+    return (mask->type == OPF_FLOAT || mask->type == OPF_BOOL) &&
+           (columns == keys || (columns == 1 && opf_node_attr(node, "masked_score") != NULL));
 }
 
 static void size_blocks(attention_args *t, const opf_kern *kern)
