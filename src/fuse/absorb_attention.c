@@ -4,8 +4,9 @@
  *     MatMul(Softmax(MatMul(Q, K') * scale + mask), V)
  * The factor may be on Q, on K, on both, or on the product; the mask may be added, or chosen by Where. The result is
  * the operator Attention: on [batch, position, heads * element] where heads are split before and joined behind, so that
- * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head, and of rank 2 with one batch too. Rotary
- * embeddings of Q and K become part of it, with their angles as inputs, where nothing else reads what they turn.
+ * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head, and of
+ * rank 2 with one batch too. Rotary embeddings of Q and K become part of it, with their angles as inputs, where nothing
+ * else reads what they turn.
  *
  * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so.
  */
@@ -273,10 +274,11 @@ static bool exchange(builder *b)
             return false;
     for (uint32_t i = 0; i < a->n; i++)
         opf_graph_remove_node(graph, a->nodes[i]);
+    const opf_node_id last = opf_graph_value(graph, b->last)->producer;
     if (!skip_factors(b) || !opf_attention_read_shapes_before(graph, &a->q) ||
         !opf_attention_read_shapes_before(graph, &a->k) ||
         !(b->join != 0 ? opf_graph_set_input(graph, b->join, 0, b->joined)
-                                           : opf_graph_set_output(graph, opf_graph_value(graph, b->last)->producer, 0, a->y)))
+                       : opf_graph_set_output(graph, last, 0, a->y)))
         return false;
     for (int i = 0; i < 3; i++)
         if (!remove_unread(b, reads[i]))

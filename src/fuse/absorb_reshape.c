@@ -34,7 +34,8 @@ static bool same_dims(const opf_info *a, const opf_info *b)
     return same;
 }
 
-/* Rows of a product that only a Reshape reads, which keeps them, and of which only an elementwise node reads the result.
+/* Rows of a product that only a Reshape reads, which keeps them, and of which only an elementwise node reads the
+ * result.
  */
 static bool find(move *m)
 {
@@ -47,14 +48,14 @@ static bool find(move *m)
     const opf_node *product = opf_graph_node(m->graph, opf_graph_value(m->graph, m->rows)->producer);
     const opf_info *rows = info_of(m, m->rows), *apart = info_of(m, m->apart);
     const bool is_product = opf_steps_is_anchor(product) && (product->op->traits & OPF_CONTRACTION) != 0;
-    if (use == NULL || opf_graph_single_use(m->graph, m->rows) == NULL || (!is_product && !m->goes_on) || rows->rank != 2 || apart->rank < 1 ||
-        !opf_dim_is_number(rows->dims[1]) || rows->dims[1].n < 1 ||
+    if (use == NULL || opf_graph_single_use(m->graph, m->rows) == NULL || (!is_product && !m->goes_on) ||
+        rows->rank != 2 || apart->rank < 1 || !opf_dim_is_number(rows->dims[1]) || rows->dims[1].n < 1 ||
         !opf_dim_equal(rows->dims[1], apart->dims[apart->rank - 1]))
         return false;
     m->node = use->node;
     m->width = rows->dims[1];
     const opf_node *node = opf_graph_node(m->graph, m->node);
-    return is_plain(node) && opf_steps_is_candidate(m->graph, m->node) &&
+    return is_plain(node) && opf_steps_is_candidate(m->graph, m->node) && (node->op->traits & OPF_ELEMENTWISE) != 0 &&
            same_dims(info_of(m, node->outputs[0]), apart);
 }
 

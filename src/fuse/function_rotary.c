@@ -204,9 +204,8 @@ bool opf_rule_is_paired(const opf_rule_call *call)
     if (first != r.rank - 1)
         return OPF_REFUSE(call, CONST, "%s is put together along axis %d, must be the last", opf_rule_arg_name(call, 0),
                           first);
-    return opf_dim_is(r.dims[first], 2) ||
-           OPF_REFUSE(call, SHAPE, "%s is %s: its last axis must have two elements", opf_rule_arg_name(call, 0),
-                      opf_function_show(call, &r));
+    return opf_dim_is(r.dims[first], 2) || OPF_REFUSE(call, SHAPE, "%s is %s: its last axis must have two elements",
+                                                      opf_rule_arg_name(call, 0), opf_function_show(call, &r));
 }
 
 bool opf_rule_are_angles(const opf_rule_call *call)

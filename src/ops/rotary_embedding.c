@@ -104,9 +104,9 @@ static opf_status infer_broadcast(opf_infer *infer, opf_error *error)
     int64_t         rotated = opf_node_int(infer->node, "rotary_embedding_dim", 0);
     if (x->rank < 1)
         return opf_refuse_shapes(infer, X, X, error, "must have dimensions");
-    if (rotated == 0 && opf_dim_is_number(x->dims[x->rank - 1]))
-        rotated = x->dims[x->rank - 1].n;
-    if (rotated != 0)
+    const opf_dim size = x->dims[x->rank - 1];
+    rotated            = rotated == 0 && opf_dim_is_number(size) ? size.n : rotated;
+    if (rotated != 0 || opf_dim_is_number(size))
         OPF_TRY(opf_infer_angles(infer, COS, SIN, x->rank, x->dims, rotated, error));
     return opf_infer_same(infer, 0, X, error);
 }
@@ -226,7 +226,7 @@ static rotary read_call(const opf_call *call)
     const opf_view *cos = &call->in[COS], *sin = &call->in[SIN];
     rotary          r   = {.x         = broadcast ? call->in[X] : opf_view_heads(&call->in[X], heads),
                            .y         = broadcast ? call->out[0] : opf_view_heads(&call->out[0], heads),
-                           .positions = call->n_in > POSITIONS && call->in[POSITIONS].data != NULL ? &call->in[POSITIONS] : NULL,
+                           .positions = !broadcast && call->n_in > POSITIONS && call->in[POSITIONS].data != NULL ? &call->in[POSITIONS] : NULL,
                            .cos_row   = cos->strides[0],
                            .sin_row   = sin->strides[0]};
     const int64_t turned = rotated == 0 ? r.x.dims[r.x.rank - 1] : rotated;

@@ -10,7 +10,7 @@
 
 typedef struct reading {
     opf_graph *graph;
-    opf_node_id node;
+    opf_node_id node, shape;
     opf_value_id value; /* whose dimension it is */
     int32_t axis;
     bool is_list; /* [dimension], else a scalar */
@@ -57,6 +57,7 @@ static bool find(reading *r)
     if (producer == 0 || shape->op != &opf_op_Shape || shape->n_attrs != 0 ||
         info_of(r->graph, shape->inputs[0])->rank < 1 || !find_element(r, &element))
         return false;
+    r->shape = producer;
     r->value = shape->inputs[0];
     r->axis = (int32_t)element;
     return true;
@@ -84,15 +85,16 @@ static bool apply(const reading *r)
 {
     opf_graph *graph = r->graph;
     const int64_t axis = r->axis;
-    const opf_const *index = r->is_list ? opf_const_ints(graph->consts, &axis, 1)
-                                        : opf_const_bytes(graph->consts, OPF_INT64, 0, NULL,
-                                                          opf_arena_copy(graph->arena, &axis, sizeof axis), sizeof axis);
+    const opf_const *index = r->is_list
+                                 ? opf_const_ints(graph->consts, &axis, 1)
+                                 : opf_const_bytes(graph->consts, OPF_INT64, 0, NULL,
+                                                   opf_arena_copy(graph->arena, &axis, sizeof axis), sizeof axis);
     const opf_value_id at = index != NULL ? opf_graph_add_constant(graph, NULL, index) : 0;
     const opf_value_id dims = at != 0 ? opf_graph_add_value(graph, NULL) : 0;
     const opf_node_id shape =
         dims != 0 ? opf_graph_add_node(graph, &opf_op_Shape, opf_op_Shape.name, NULL, &r->value, 1, &dims, 1) : 0;
     const opf_value_id inputs[] = {dims, at};
-    if (shape == 0 || !opf_graph_set_own_inputs(graph, r->node, inputs, 2))
+    if (shape == 0 || !opf_node_join_origin(graph, shape, r->shape) || !opf_graph_set_own_inputs(graph, r->node, inputs, 2))
         return false;
     opf_node *node = opf_graph_node(graph, r->node);
     node->op = &opf_op_Gather;

@@ -459,6 +459,11 @@ static void test_other_forms(void **state)
         "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v) => (y, p) { y, , , p = Attention<qk_matmul_output_mode = 3>(q, k, v) }",
         "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v, float[S,2] m) => (y) { y = Attention(q, k, v, m) }",
         "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v) => (y) { y = Attention<left_window_size = 1>(q, k, v) }",
+        /* A step that no kernel has: angles, a choice and a mask by reference. */
+        "g (float[2,2,S,8] q2, float[2,2,S,8] k2, float[2,2,S,8] v, float[S,8] u, float[2,1,S,8] i, bool[S,S] m, float[S,1] m2) => (y)"
+        " <int64[1] zero = {0}, int64[1] half = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {-1}, float low = {-2}>"
+        "{" TURN("q2", "q", "u", "i") TURN("k2", "k", "i", "u") " kt = Transpose<perm = [0,1,3,2]>(k) a = MatMul(q, kt) d = Where(m, a, low) e = Add(d, m2)"
+        " p = Softmax(e) o = MatMul(p, v) y = Sinh(o) }",
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

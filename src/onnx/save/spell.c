@@ -23,8 +23,8 @@ static const spelling *find(const opf_op *op)
 }
 
 /* What every opset must spell. Attention as fusion makes it has a plain softmax, which differs from the operator only
-   where a mask hides things; turned operands are always fusion's own, as are a guarded norm and angles that broadcast. Swish is two old nodes, and ONNX Runtime 1.32 has
-   no kernel for it. */
+   where a mask hides things; turned operands are always fusion's own, as are a guarded norm and angles that broadcast.
+   Swish is two old nodes, and ONNX Runtime 1.32 has no kernel for it. */
 static bool is_always_spelled(opf_graph *graph, opf_node_id id)
 {
     enum { MASK = 3 };

@@ -8,7 +8,8 @@ enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11 };
 
 typedef struct attention {
     bool is_joined; /* [batch, length, heads * size], else [batch, heads, length, size] */
-    bool is_split;  /* joined, and taken apart: into one head too where something is turned, as angles have an axis for it */
+    bool is_split;  /* joined, and taken apart: into one head too where something is turned, as angles have an axis for
+                       it */
     int64_t q_heads, kv_heads;
     opf_type type;
     float scale;

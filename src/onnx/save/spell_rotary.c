@@ -35,7 +35,8 @@ opf_value_id opf_spell_turn(opf_contrib *c, opf_value_id x, opf_value_id cos, op
                             bool interleaved)
 {
     const int64_t size = opf_contrib_dim(c, x, -1, "what is turned"), half = rotated / 2;
-    const bool is_whole = opf_contrib_dim(c, cos, -1, "cos") == rotated || opf_contrib_dim(c, sin, -1, "sin") == rotated;
+    const bool is_whole =
+        opf_contrib_dim(c, cos, -1, "cos") == rotated || opf_contrib_dim(c, sin, -1, "sin") == rotated;
     const opf_value_id all = rotated == size ? x : slice(c, x, 0, rotated, 1);
     const opf_value_id a = interleaved ? slice(c, x, 0, rotated, 2) : slice(c, x, 0, half, 1);
     const opf_value_id b = interleaved ? slice(c, x, 1, rotated, 2) : slice(c, x, half, rotated, 1);
