@@ -4,7 +4,9 @@
  *     MatMul(Softmax(MatMul(Q, K') * scale + mask), V)
  * The factor may be on Q, on K, on both, or on the product; the mask may be added, or chosen by Where. The result is
  * the operator Attention: on [batch, position, heads * element] where heads are split before and joined behind, so that
- * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head.
+ * the nodes that do so vanish; else on [batch, head, position, element]; on products of rank 3 with one head, and of
+ * rank 2 with one batch too. Rotary embeddings of Q and K become part of it, with their angles as inputs, where nothing
+ * else reads what they turn.
  *
  * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so.
  */
@@ -12,7 +14,7 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK, INPUTS };
+enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11, INPUTS = 12 };
 
 static const char rule[] = "attention";
 
@@ -20,7 +22,7 @@ typedef struct builder {
     opf_attention *a;
     opf_graph *graph;
     opf_error error; /* of inference: the rewrite is refused, unless memory is out */
-    opf_value_id inputs[INPUTS], result;
+    opf_value_id inputs[INPUTS], result, last; /* last: what takes the place of y, the result or a view of it */
     int64_t q_heads, kv_heads; /* 0: rank 4 */
     opf_node_id node;
     opf_node_id join; /* 0, or the Reshape that joins heads with positions first: it stays, and reads `joined` */
@@ -95,7 +97,7 @@ static bool join_positions(builder *b)
     opf_attention *a = b->a;
     const opf_node_id transpose = only_transpose(b, a->y, 3, perm);
     const opf_node_id reshape = transpose != 0 ? only_reshape(b, opf_graph_node(b->graph, transpose)->outputs[0]) : 0;
-    if (reshape == 0 || a->n + 1 > OPF_ATTENTION_NODES || a->n_masks != 0)
+    if (reshape == 0 || a->n + 1 > OPF_ATTENTION_NODES || a->n_masks != 0 || a->choice != 0)
         return false;
     const opf_node *node = opf_graph_node(b->graph, reshape);
     const opf_const *target = opf_graph_value(b->graph, node->inputs[1])->constant;
@@ -125,6 +127,23 @@ static bool find_joined(builder *b, opf_attention_joined joined[3])
     return a->q.rank == 4 ? join_heads(b, &joined[Q]) : joined[Q].heads == joined[K].heads && join_positions(b);
 }
 
+static bool build_angles(builder *b)
+{
+    const opf_attention *a = b->a;
+    return (a->q.rotary == 0 || opf_attention_angles(a->context, &a->q, &b->inputs[Q_COS], &b->error)) &&
+           (a->k.rotary == 0 || opf_attention_angles(a->context, &a->k, &b->inputs[K_COS], &b->error));
+}
+
+/* The operator chooses by its mask where nothing is added. */
+static bool build_masks(builder *b)
+{
+    opf_attention *a = b->a;
+    const uint32_t choice = a->n_masks != 0 ? CHOICE : MASK;
+    b->inputs[MASK] = a->n_masks != 0 ? opf_attention_mask(a, &b->error) : 0;
+    b->inputs[choice] = a->choice != 0 ? opf_attention_choice(a, &b->error) : b->inputs[choice];
+    return (a->n_masks == 0 || b->inputs[MASK] != 0) && (a->choice == 0 || b->inputs[choice] != 0);
+}
+
 static bool build_inputs(builder *b)
 {
     opf_attention *a = b->a;
@@ -138,39 +157,60 @@ static bool build_inputs(builder *b)
                                                   x->rank == 4 ? in_order : positions_first, &b->error);
         else
             b->inputs[i] = opf_attention_whole(a->context, x, &b->error);
+        if (b->inputs[i] != 0 && x->rank == 2)
+            b->inputs[i] =
+                opf_attention_change_axis(a->context, &opf_op_Unsqueeze, b->inputs[i], 0, &b->error);
         if (b->inputs[i] == 0)
             return false;
     }
-    b->q_heads = is_joined ? joined[Q].heads : a->q.rank == 3 ? 1 : 0;
+    b->q_heads = is_joined ? joined[Q].heads : a->q.rank < 4 ? 1 : 0;
     b->kv_heads = is_joined ? joined[K].heads : b->q_heads;
-    b->inputs[MASK] = a->n_masks != 0 ? opf_attention_mask(a, &b->error) : 0;
-    return a->n_masks == 0 || b->inputs[MASK] != 0;
+    return build_masks(b) && build_angles(b);
 }
 
 /* ---- the node ---- */
+
+/* How many elements of each row the operand's rotary embedding turns, and which are partners. */
+static bool set_rotation(builder *b, const opf_attention_operand *x, const char *rotated, const char *interleaved)
+{
+    const opf_node *rotary = opf_graph_node(b->graph, x->rotary);
+    if (x->rotary == 0)
+        return true;
+    const opf_dim size = opf_attention_dim(b->graph, x, x->rank - 1);
+    const int64_t n = opf_node_int(rotary, "rotary_embedding_dim", 0), pairs = opf_node_int(rotary, "interleaved", 0);
+    return opf_node_set_int(b->graph, b->node, rotated, n != 0 ? n : size.n) &&
+           (pairs == 0 || opf_node_set_int(b->graph, b->node, interleaved, 1));
+}
 
 static bool build_node(builder *b)
 {
     const opf_attention *a = b->a;
     opf_graph *graph = b->graph;
-    b->result = add_node(b, &opf_op_Attention, b->inputs, a->n_masks != 0 ? 4 : 3, &b->node);
+    uint32_t n = INPUTS;
+    while (b->inputs[n - 1] == 0)
+        n--;
+    b->result = add_node(b, &opf_op_Attention, b->inputs, n, &b->node);
     if (b->result == 0 || !opf_node_set_float(graph, b->node, "scale", (float)a->scale) ||
         !opf_node_set_float(graph, b->node, "masked_score", (float)a->fill) ||
         (a->windows != 0 && !opf_node_set_int(graph, b->node, "mask_windows", a->windows)) ||
         (a->softcap != 0 && !opf_node_set_float(graph, b->node, "softcap", (float)a->softcap)) ||
         (b->q_heads != 0 && (!opf_node_set_int(graph, b->node, "q_num_heads", b->q_heads) ||
                              !opf_node_set_int(graph, b->node, "kv_num_heads", b->kv_heads))) ||
+        !set_rotation(b, &a->q, "q_rotated", "q_interleaved") ||
+        !set_rotation(b, &a->k, "k_rotated", "k_interleaved") ||
         !infer(b, b->node))
         return false;
+    b->last = a->q.rank == 2 ? opf_attention_change_axis(a->context, &opf_op_Squeeze, b->result, 0, &b->error)
+                             : b->result;
     b->joined = b->join != 0 ? opf_attention_permuted(a->context, b->result, 3, positions_first, &b->error) : 0;
-    return b->join == 0 || b->joined != 0;
+    return b->last != 0 && (b->join == 0 || b->joined != 0);
 }
 
 /* What will be read in place of y is shaped like it; joined positions only have as many elements. */
 static bool has_shape_of_y(builder *b)
 {
     opf_attention *a = b->a;
-    const opf_info *y = info_of(b, a->y), *x = info_of(b, b->join != 0 ? b->joined : b->result);
+    const opf_info *y = info_of(b, a->y), *x = info_of(b, b->join != 0 ? b->joined : b->last);
     if (b->join == 0)
         return opf_legal_same(a->context, x, y, &a->why);
     opf_dims *dims = b->graph->dims;
@@ -234,8 +274,11 @@ static bool exchange(builder *b)
             return false;
     for (uint32_t i = 0; i < a->n; i++)
         opf_graph_remove_node(graph, a->nodes[i]);
-    if (!skip_factors(b) || !(b->join != 0 ? opf_graph_set_input(graph, b->join, 0, b->joined)
-                                           : opf_graph_set_output(graph, b->node, 0, a->y)))
+    const opf_node_id last = opf_graph_value(graph, b->last)->producer;
+    if (!skip_factors(b) || !opf_attention_read_shapes_before(graph, &a->q) ||
+        !opf_attention_read_shapes_before(graph, &a->k) ||
+        !(b->join != 0 ? opf_graph_set_input(graph, b->join, 0, b->joined)
+                       : opf_graph_set_output(graph, last, 0, a->y)))
         return false;
     for (int i = 0; i < 3; i++)
         if (!remove_unread(b, reads[i]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Attention reads as its mask: all that was added to the scores, or what they were chosen by. */
+/* What Attention reads as its masks: all that was added to the scores, and what they were chosen by. */
 #include "fuse/attention.h"
 
 enum { RANK = 5 }; /* of a mask, with the axis of windows */
@@ -86,15 +86,8 @@ static opf_value_id sum_of(opf_attention *a, opf_value_id x, opf_value_id y, opf
 }
 
 /* Rank 1 is too little for the operator. */
-opf_value_id opf_attention_mask(opf_attention *a, opf_error *error)
+static opf_value_id with_axes(opf_attention *a, opf_value_id mask, opf_error *error)
 {
-    opf_value_id mask = mask_of(a, a->n_masks - 1, error);
-    for (uint32_t i = a->n_masks - 1; mask != 0 && i-- > 0;) {
-        const opf_value_id next = mask_of(a, i, error);
-        mask = next != 0 ? sum_of(a, mask, next, error) : 0;
-    }
-    if (mask != 0 && a->is_inverted)
-        mask = invert(a, mask, error);
     if (mask == 0)
         return 0;
     const opf_info *info = &opf_graph_value(a->context->graph, mask)->info;
@@ -102,4 +95,19 @@ opf_value_id opf_attention_mask(opf_attention *a, opf_error *error)
     if (has_batch || info->rank == 1)
         return opf_attention_change_axis(a->context, &opf_op_Unsqueeze, mask, has_batch ? 1 : 0, error);
     return mask;
+}
+
+opf_value_id opf_attention_mask(opf_attention *a, opf_error *error)
+{
+    opf_value_id mask = mask_of(a, a->n_masks - 1, error);
+    for (uint32_t i = a->n_masks - 1; mask != 0 && i-- > 0;) {
+        const opf_value_id next = mask_of(a, i, error);
+        mask = next != 0 ? sum_of(a, mask, next, error) : 0;
+    }
+    return with_axes(a, mask, error);
+}
+
+opf_value_id opf_attention_choice(opf_attention *a, opf_error *error)
+{
+    return with_axes(a, a->is_inverted ? invert(a, a->choice, error) : a->choice, error);
 }

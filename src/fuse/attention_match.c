@@ -61,29 +61,18 @@ static bool is_scores(const opf_attention *a, opf_value_id value, int depth)
     return false;
 }
 
-/* Its last dimension is that of the scores: the operator hides keys that a mask has no column for. */
+/* It broadcasts: what it is added to, or chooses, keeps the shape of the scores, which is checked on the way. */
 static bool check_mask(opf_attention *a, opf_node_id id, opf_value_id mask, const opf_info *scores)
 {
-    const opf_dims *dims = a->context->graph->dims;
-    const opf_info *info = info_of(a, mask);
-    const int32_t n = info->rank, full = scores->rank;
-    if (n > full)
-        return REFUSE(a, RANK, id, "the mask has rank %d, the scores have %d", n, full);
-    if (n > 0 && opf_dim_equal(info->dims[n - 1], scores->dims[full - 1]))
-        return true;
-    /* Both clipped: a length that is too large for the mask is then found on the queries. */
-    if (n > 1 && opf_dim_is_clipped(dims, info->dims[n - 1], scores->dims[full - 1]) &&
-        opf_dim_is_clipped(dims, info->dims[n - 2], scores->dims[full - 2]))
-        return true;
-    return REFUSE(a, SHAPE, id, "the mask %s has another number of keys than the scores",
-                  opf_graph_value(a->context->graph, mask)->name);
+    const int32_t n = info_of(a, mask)->rank, full = scores->rank;
+    return n <= full || REFUSE(a, RANK, id, "the mask has rank %d, the scores have %d", n, full);
 }
 
 static bool take_add(opf_attention *a, opf_node_id id, opf_value_id *value)
 {
     const opf_node *add = node_of(a, id);
     const uint32_t side = is_scores(a, add->inputs[0], 6) ? 0 : 1;
-    if (a->n_masks == OPF_ATTENTION_MASKS || a->is_chosen)
+    if (a->n_masks == OPF_ATTENTION_MASKS || a->choice != 0)
         return REFUSE(a, OP, id, "a mask on top of other masks");
     a->masks[a->n_masks++] = add->inputs[1 - side];
     *value = add->inputs[side];
@@ -94,12 +83,11 @@ static bool take_where(opf_attention *a, opf_node_id id, opf_value_id *value)
 {
     const opf_node *where = node_of(a, id);
     const uint32_t side = is_scores(a, where->inputs[1], 6) ? 1 : 2;
-    if (a->n_masks != 0)
+    if (a->choice != 0 || a->windows != 0)
         return REFUSE(a, OP, id, "a mask on top of other masks");
     if (!opf_graph_scalar(a->context->graph, where->inputs[3 - side], &a->fill) || isnan(a->fill))
         return REFUSE(a, CONST, id, "what hidden scores become is no constant of one element");
-    a->masks[a->n_masks++] = where->inputs[0];
-    a->is_chosen = true;
+    a->choice = where->inputs[0];
     a->is_inverted = side == 2;
     *value = where->inputs[side];
     return check_mask(a, id, where->inputs[0], info_of(a, where->outputs[0]));
@@ -111,7 +99,7 @@ static bool take_windows(opf_attention *a, opf_node_id id, opf_value_id *value)
 {
     enum { BATCH, WINDOW, HEAD, FULL = 5 };
     const opf_node_id add_id = producer_of(a, node_of(a, id)->inputs[0]);
-    if (!is_plain(a, add_id, &opf_op_Add) || a->n_masks == OPF_ATTENTION_MASKS || a->is_chosen)
+    if (!is_plain(a, add_id, &opf_op_Add) || a->n_masks == OPF_ATTENTION_MASKS || a->choice != 0)
         return REFUSE(a, OP, id, "no single mask is added between both Reshape nodes");
     if (info_of(a, *value)->rank != FULL - 1)
         return REFUSE(a, RANK, id, "the scores have rank %d, must be 4 for windows", (int)info_of(a, *value)->rank);
@@ -212,6 +200,8 @@ static bool find_result(opf_attention *a)
 static bool check_dims(opf_attention *a)
 {
     const opf_graph *graph = a->context->graph;
+    if (a->q.rank == 2)
+        return true;
     const opf_dim n = opf_attention_dim(graph, &a->q, 0);
     if (!opf_dim_equal(n, opf_attention_dim(graph, &a->k, 0)) || !opf_dim_equal(n, opf_attention_dim(graph, &a->v, 0)))
         return REFUSE(a, SHAPE_UNKNOWN, a->product, "Q, K and V are not proven to have the same batch");
@@ -246,8 +236,8 @@ static bool find_operands(opf_attention *a)
     const opf_node *product = node_of(a, a->product), *result = node_of(a, a->result);
     const opf_value_id values[] = {product->inputs[0], product->inputs[1], result->inputs[1]};
     const int32_t rank = info_of(a, result->outputs[0])->rank;
-    if (rank != 3 && rank != 4)
-        return REFUSE(a, RANK, a->result, "the result has rank %d, must be 3 or 4", (int)rank);
+    if (rank < 2 || rank > 4)
+        return REFUSE(a, RANK, a->result, "the result has rank %d, must be 2 to 4", (int)rank);
     for (int i = 0; i < 3; i++)
         if (info_of(a, values[i])->rank != rank)
             return REFUSE(a, RANK, i == 2 ? a->result : a->product, "%s has rank %d, must be %d",
@@ -263,6 +253,8 @@ static bool find_operands(opf_attention *a)
         a->k = k;
         a->v = v;
     }
+    if (a->v.rotary != 0)
+        return REFUSE(a, OP, a->v.rotary, "the values are turned, as queries and keys may be");
     return check_dims(a);
 }
 

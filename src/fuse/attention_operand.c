@@ -2,6 +2,7 @@
 #include "fuse/attention.h"
 
 #include <math.h>
+#include <string.h>
 
 static const opf_info *info_of(const opf_graph *graph, opf_value_id value)
 {
@@ -103,6 +104,11 @@ void opf_attention_find(opf_fuse_context *context, opf_value_id value, int32_t r
             for (int32_t i = 0; i < rank; i++)
                 operand->perm[i] = p[operand->perm[i]];
             operand->base = opf_graph_node(graph, producer)->inputs[0];
+        } else if (is_ours && opf_attention_is_turned(graph, producer, operand)) {
+            operand->rotary = producer;
+            memcpy(operand->rotary_perm, operand->perm, sizeof operand->perm);
+            value = operand->base = opf_graph_node(graph, producer)->inputs[0];
+            continue;
         } else {
             break;
         }
@@ -162,6 +168,8 @@ bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *op
     const int32_t h = operand->perm[1];
     if (!is_repeated(graph, single, repeated, operand->base, h))
         return false;
+    if (opf_attention_turns_heads(graph, operand))
+        return false;
     operand->group = info_of(graph, repeated)->dims[h + 1].n;
     const opf_node_id unsqueeze = producer_of(graph, single);
     const opf_value_id few = is_movement(graph, unsqueeze) ? opf_graph_node(graph, unsqueeze)->inputs[0] : single;
@@ -173,6 +181,11 @@ bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *op
     }
     opf_attention_operand before;
     opf_attention_find(context, few, 4, false, NULL, &before);
+    if (before.rotary != 0 && operand->rotary != 0)
+        return false;
+    for (int32_t i = 0; before.rotary != 0 && i < 4; i++)
+        operand->rotary_perm[i] = before.rotary_perm[operand->perm[i]];
+    operand->rotary = before.rotary != 0 ? before.rotary : operand->rotary;
     for (int32_t i = 0; i < 4; i++)
         operand->perm[i] = before.perm[operand->perm[i]];
     operand->base = before.base;
@@ -187,6 +200,8 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
     const opf_graph *graph = context->graph;
     const int32_t *wanted = operand->rank == 4 ? of_heads : of_positions;
     const opf_node_id reshape = producer_of(graph, operand->base);
+    if (operand->rank == 2)
+        return (opf_attention_joined){0};
     for (int32_t i = 0; i < operand->rank; i++)
         if (operand->perm[i] != wanted[i])
             return (opf_attention_joined){0};

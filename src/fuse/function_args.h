@@ -36,6 +36,10 @@ bool opf_rule_are_groups_of(const opf_rule_call *call);
 bool opf_rule_are_columns_at(const opf_rule_call *call);
 bool opf_rule_counts(const opf_rule_call *call);
 bool opf_rule_counts_inverse(const opf_rule_call *call);
+bool opf_rule_are_parts(const opf_rule_call *call);
+bool opf_rule_are_neighbours(const opf_rule_call *call);
+bool opf_rule_is_paired(const opf_rule_call *call);
+bool opf_rule_are_angles(const opf_rule_call *call);
 
 /* Value functions. */
 bool opf_rule_arithmetic(const opf_rule_call *call);
@@ -54,5 +58,8 @@ bool opf_rule_scale_outputs(const opf_rule_call *call);
 bool opf_rule_scale_axis(const opf_rule_call *call);
 bool opf_rule_first_axis(const opf_rule_call *call);
 bool opf_rule_over_axes(const opf_rule_call *call);
+bool opf_rule_joined(const opf_rule_call *call);
+bool opf_rule_interleaved(const opf_rule_call *call);
+bool opf_rule_size_of(const opf_rule_call *call);
 
 #endif

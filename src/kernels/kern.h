@@ -123,6 +123,16 @@ typedef struct opf_columns {
     float        lo, hi;        /* clamp; NaN passes through */
 } opf_columns;
 
+/* ---- turned pairs -----------------------------------------------------------------------------------------------------
+ * n pairs of a row, (a, b) becoming (a*cos - b*sin, b*cos' + a*sin'). The first of pair k is at k*step, the second `gap`
+ * behind it; the angles likewise, where a gap of 0 means that both have the same. */
+typedef struct opf_turn {
+    size_t       n;
+    const float *x, *cos, *sin;
+    float       *y; /* may be x, with the same step and gap */
+    ptrdiff_t    x_step, x_gap, y_step, y_gap, cos_step, cos_gap, sin_step, sin_gap;
+} opf_turn;
+
 /* y = (x - mean)*scale + shift over a row, clamped. */
 typedef struct opf_affine {
     float mean, scale, shift;
@@ -162,6 +172,7 @@ typedef struct opf_kern {
     void (*rms_norm)(const float *x, const float *gamma, float *y, size_t n, float eps);
     void (*softmax)(const float *x, float *y, size_t n);     /* one row; a row of -inf gives NaN */
     void (*log_softmax)(const float *x, float *y, size_t n);
+    void (*turn)(const opf_turn *t);
     float (*reduce_sum)(const float *x, size_t n); /* in a fixed order, as all sums */
     float (*abs_sum)(const float *x, size_t n);
     float (*square_sum)(const float *x, size_t n, float mean); /* of (x - mean)^2 */

@@ -51,13 +51,23 @@ static opf_status check_old_form(const opf_node *node, opf_error *error)
     return OPF_OK;
 }
 
+/* Those that a model may have: the first. */
+static uint32_t count_inputs(const opf_op *op)
+{
+    uint32_t n = op->n_inputs;
+    while (n != 0 && (op->inputs[n - 1].flags & OPF_OWN) != 0)
+        n--;
+    return n;
+}
+
 static opf_status check_signature(const opf_node *node, opf_error *error)
 {
     const opf_op *op        = node->op;
+    const uint32_t most     = count_inputs(op);
     bool          many_in   = op->n_inputs != 0 && (op->inputs[op->n_inputs - 1].flags & OPF_VARIADIC) != 0;
     bool          many_out  = op->n_outputs != 0 && (op->outputs[op->n_outputs - 1].flags & OPF_VARIADIC) != 0;
-    OPF_FAIL_IF(error, node->n_own_inputs > op->n_inputs && !many_in, OPF_INVALID_MODEL, "%u inputs, at most %u are allowed",
-                node->n_own_inputs, op->n_inputs);
+    OPF_FAIL_IF(error, node->n_own_inputs > most && !many_in, OPF_INVALID_MODEL, "%u inputs, at most %u are allowed",
+                node->n_own_inputs, most);
     OPF_FAIL_IF(error, node->n_own_outputs > op->n_outputs && !many_out, OPF_INVALID_MODEL, "%u outputs, at most %u are allowed",
                 node->n_own_outputs, op->n_outputs);
     for (uint32_t i = 0; i < op->n_inputs; i++)

@@ -4,17 +4,21 @@
  * and keys and values may be preceded by those of earlier calls. Shapes below are [batch, heads, length, size].
  *
  * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
- * added, and the softmax is a plain one. So it computes exactly what was matched, rows without a key included.
- * "mask_windows" says that the mask is one for so many batches, and starts again behind them.
+ * added, and the softmax is a plain one; a mask broadcasts in its last dimension too, instead of hiding the keys that it
+ * has no column for. So it computes exactly what was matched, rows without a key included.
+ * "mask_windows" says that the mask is one for so many batches, and starts again behind them. "q_rotated" and "k_rotated"
+ * say how many elements of Q and K are turned before the product (rotary.h), with four more inputs: their angles. One
+ * more, "choice", is a boolean mask beside one that is added.
  */
 #include "ops/check.h"
 #include "ops/heads.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
+#include "ops/rotary.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD, Q_COS, Q_SIN, K_COS, K_SIN, CHOICE };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
 enum { BATCH, HEADS, LENGTH, SIZE };
 
@@ -96,6 +100,17 @@ static opf_status infer_past(opf_infer *infer, const opf_dim k[4], const opf_dim
     return OPF_OK;
 }
 
+static opf_status check_choice(const opf_infer *infer, const opf_dim scores[4], opf_error *error)
+{
+    const opf_info *choice = infer->in[CHOICE < infer->n_in ? CHOICE : Q];
+    for (int32_t i = 0; opf_infer_has(infer, CHOICE) && i < choice->rank; i++) {
+        const opf_dim own = choice->dims[choice->rank - 1 - i];
+        if (i > 3 || (!opf_dim_is(own, 1) && opf_dims_clash(own, scores[3 - i])))
+            return opf_refuse_shapes(infer, Q, CHOICE, error, "the latter does not broadcast to the scores");
+    }
+    return OPF_OK;
+}
+
 /* The mask broadcasts to [batch, heads of Q, length of Q, total], but its last dimension may be shorter. */
 static opf_status check_mask(opf_infer *infer, const opf_dim scores[4], opf_error *error)
 {
@@ -107,11 +122,12 @@ static opf_status check_mask(opf_infer *infer, const opf_dim scores[4], opf_erro
         return OPF_OK;
     if (mask->rank > 4)
         return opf_refuse_shapes(infer, MASK, MASK, error, "must have rank 4 at most");
-    const int64_t windows = opf_node_int(infer->node, "mask_windows", 0);
+    const int64_t windows  = opf_node_int(infer->node, "mask_windows", 0);
+    const bool    is_plain = opf_node_attr(infer->node, "masked_score") != NULL;
     for (int32_t i = 0; i < mask->rank; i++) {
         const opf_dim own = mask->dims[mask->rank - 1 - i];
         const opf_dim full = i == 3 && windows > 0 ? opf_dim_number(windows) : scores[3 - i];
-        const bool    fits = i == 0 ? !opf_dims_clash(own, full) || own.n < full.n
+        const bool    fits = i == 0 && !is_plain ? !opf_dims_clash(own, full) || own.n < full.n
                                     : opf_dim_is(own, 1) || !opf_dims_clash(own, full);
         if (!fits)
             return opf_refuse_shapes(infer, Q, MASK, error, "the latter does not fit %lld scores in dimension %d from the end",
@@ -134,6 +150,16 @@ static opf_status check_attrs(const opf_infer *infer, opf_error *error)
     return OPF_OK;
 }
 
+/* Angles of Q or of K, from input `cos` on. */
+static opf_status check_angles(const opf_infer *infer, const char *rotated, uint32_t cos, const opf_dim dims[4], opf_error *error)
+{
+    const int64_t n = opf_node_int(infer->node, rotated, 0);
+    if (n == 0)
+        return OPF_OK;
+    OPF_FAIL_IF(error, !opf_infer_has(infer, cos) || !opf_infer_has(infer, cos + 1), OPF_INVALID_MODEL, "%s without angles", rotated);
+    return opf_infer_angles(infer, cos, cos + 1, 4, dims, n, error);
+}
+
 static opf_status infer_attention(opf_infer *infer, opf_error *error)
 {
     opf_dim q[4], k[4], v[4], past;
@@ -153,10 +179,13 @@ static opf_status infer_attention(opf_infer *infer, opf_error *error)
     OPF_TRY(agree(infer, K, V, &k[HEADS], v[HEADS], "heads", error));
     OPF_TRY(agree(infer, K, V, &k[LENGTH], v[LENGTH], "lengths", error));
     OPF_TRY(check_heads(infer, q[HEADS], k[HEADS], error));
+    OPF_TRY(check_angles(infer, "q_rotated", Q_COS, q, error));
+    OPF_TRY(check_angles(infer, "k_rotated", K_COS, k, error));
     OPF_TRY(infer_past(infer, k, v, &past, error));
     const opf_dim total     = opf_dim_add(infer->dims, past, k[LENGTH]);
     const opf_dim scores[4] = {q[BATCH], q[HEADS], q[LENGTH], total};
     OPF_TRY(check_mask(infer, scores, error));
+    OPF_TRY(check_choice(infer, scores, error));
     const opf_dim y4[4] = {q[BATCH], q[HEADS], q[LENGTH], v[SIZE]};
     const opf_dim y3[3] = {q[BATCH], q[LENGTH], opf_dim_mul(infer->dims, q[HEADS], v[SIZE])};
     const opf_dim present_key[4] = {q[BATCH], k[HEADS], total, k[SIZE]}, present_value[4] = {q[BATCH], k[HEADS], total, v[SIZE]};
@@ -169,12 +198,13 @@ static opf_status infer_attention(opf_infer *infer, opf_error *error)
 /* ---- reference ---- */
 
 typedef struct attention {
-    opf_view q, k, v, past_key, past_value, mask, nonpad, y, present_key, present_value, scores; /* data NULL: absent */
+    opf_view q, k, v, past_key, past_value, mask, choice, nonpad, y, present_key, present_value, scores; /* data NULL: absent */
     int64_t  past, total, masked_length; /* keys from masked_length on are masked out */
     int64_t  windows;                    /* batches of the mask: they repeat */
     int64_t  left, right;                /* of the window; -1: no bound */
     int64_t  mode;
     bool     is_causal, is_plain;        /* plain: see masked_score */
+    opf_angles q_angles, k_angles;       /* no pairs: nothing is turned */
     double   scale, softcap, masked_score;
     double  *keys, *values;       /* [total, size] of one head */
     double  *query, *row, *result; /* [size], [total], [size of a value] */
@@ -192,6 +222,12 @@ static void load_line(const opf_view *x, int64_t batch, int64_t head, int64_t i,
         dst[c] = opf_view_f64(x, at + c * x->strides[SIZE]);
 }
 
+static void turn_line(const opf_angles *angles, int64_t batch, int64_t head, int64_t i, double *line)
+{
+    if (angles->pairs.n != 0)
+        opf_angles_turn(angles, line, line_of(&angles->cos, batch, head, i), line_of(&angles->sin, batch, head, i));
+}
+
 static void store_line(const double *src, opf_view *x, int64_t batch, int64_t head, int64_t i)
 {
     const int64_t at = line_of(x, batch, head, i);
@@ -199,12 +235,14 @@ static void store_line(const double *src, opf_view *x, int64_t batch, int64_t he
         opf_view_put_f64(x, at + c * x->strides[SIZE], src[c]);
 }
 
-/* Past and new lines of one head, to dst and to the present. */
-static void load_head(const attention *a, const opf_view *past, const opf_view *x, opf_view *present, int64_t batch,
-                      int64_t head, double *dst)
+/* Past and new lines of one head, the new ones turned, to dst and to the present. */
+static void load_head(const attention *a, const opf_view *past, const opf_view *x, const opf_angles *angles, opf_view *present,
+                      int64_t batch, int64_t head, double *dst)
 {
     for (int64_t i = 0; i < a->total; i++, dst += x->dims[SIZE]) {
         load_line(i < a->past ? past : x, batch, head, i < a->past ? i : i - a->past, dst);
+        if (i >= a->past)
+            turn_line(angles, batch, head, i - a->past, dst);
         if (present->data != NULL)
             store_line(dst, present, batch, head, i);
     }
@@ -237,6 +275,13 @@ static double bias_at(const attention *a, int64_t batch, int64_t head, int64_t i
                         (a->left >= 0 && j < place && place - j > a->left) ||
                         (a->right >= 0 && j > place && j - place > a->right);
     return hidden ? bias - (double)INFINITY : bias;
+}
+
+/* What hides by standing in the place of the score, before a mask is added. */
+static bool is_not_chosen(const attention *a, int64_t batch, int64_t head, int64_t i, int64_t j)
+{
+    const opf_view *c = &a->choice;
+    return c->data != NULL && opf_view_i64(c, line_of(c, batch, head, i) + j * c->strides[SIZE]) == 0;
 }
 
 /* With masked_score, a boolean mask puts it in the place of scores. */
@@ -278,7 +323,8 @@ static void run_scores(attention *a, int64_t batch, int64_t head, int64_t i)
     for (int64_t j = 0; j < a->total; j++) {
         const double bias    = bias_at(a, batch, head, i, j);
         const double product = a->scale * dot(a->query, a->keys + j * size, size);
-        const double capped  = a->softcap > 0 ? a->softcap * tanh(product / a->softcap) : product;
+        const double seen    = a->softcap > 0 ? a->softcap * tanh(product / a->softcap) : product;
+        const double capped  = is_not_chosen(a, batch, head, i, j) ? a->masked_score : seen;
         a->row[j]            = is_replaced(a, batch, head, i, j) ? a->masked_score : capped + bias;
         is_masked            = is_masked && isinf(bias) && bias < 0;
         if (a->scores.data != NULL && a->mode < 3)
@@ -295,6 +341,7 @@ static void run_head(attention *a, int64_t batch, int64_t head)
     const int64_t size = a->v.dims[SIZE];
     for (int64_t i = 0; i < a->q.dims[LENGTH]; i++) {
         load_line(&a->q, batch, head, i, a->query);
+        turn_line(&a->q_angles, batch, head, i, a->query);
         run_scores(a, batch, head, i);
         if (a->y.data == NULL)
             continue;
@@ -315,12 +362,22 @@ static opf_view part_of(const opf_view *views, uint32_t n, uint32_t i)
 static void set_mask(attention *a, const opf_view *mask)
 {
     int64_t dims[4] = {a->windows, a->q.dims[HEADS], a->q.dims[LENGTH], a->total};
-    if (mask->data != NULL && mask->rank > 0)
+    const bool is_short = mask->data != NULL && mask->rank > 0 && !a->is_plain;
+    if (is_short)
         dims[SIZE] = mask->dims[mask->rank - 1];
     a->masked_length = dims[SIZE];
     a->mask          = opf_view_broadcast(mask, 4, dims);
-    if (mask->data != NULL && mask->rank > 0)
+    if (is_short)
         a->mask.strides[SIZE] = mask->strides[mask->rank - 1];
+}
+
+/* Of x, from input `cos` on. */
+static opf_angles read_angles(const opf_call *call, const char *rotated, const char *interleaved, uint32_t cos, const opf_view *x)
+{
+    const int64_t n = opf_call_int(call, rotated, 0);
+    if (n == 0)
+        return (opf_angles){.pairs.n = 0};
+    return opf_angles_view(&call->in[cos], &call->in[cos + 1], 4, x->dims, n, opf_call_int(call, interleaved, 0) != 0);
 }
 
 static void read_call(const opf_call *call, attention *a)
@@ -349,7 +406,12 @@ static void read_call(const opf_call *call, attention *a)
     a->past               = a->past_key.data != NULL ? a->past_key.dims[LENGTH] : 0;
     a->total              = a->past + a->k.dims[LENGTH];
     a->windows            = opf_call_int(call, "mask_windows", a->q.dims[BATCH]);
+    a->q_angles           = read_angles(call, "q_rotated", "q_interleaved", Q_COS, &a->q);
+    a->k_angles           = read_angles(call, "k_rotated", "k_interleaved", K_COS, &a->k);
     set_mask(a, &mask);
+    const opf_view choice = part_of(call->in, call->n_in, CHOICE);
+    const int64_t  scores[4] = {a->q.dims[BATCH], a->q.dims[HEADS], a->q.dims[LENGTH], a->total};
+    a->choice = choice.data != NULL ? opf_view_broadcast(&choice, 4, scores) : choice;
 }
 
 static opf_status check_nonpad(const attention *a, opf_error *error)
@@ -380,8 +442,8 @@ static opf_status run_attention(const opf_call *call, opf_error *error)
     const int64_t kv_heads = a.k.dims[HEADS], group = kv_heads > 0 ? a.q.dims[HEADS] / kv_heads : 0;
     for (int64_t batch = 0; batch < a.q.dims[BATCH]; batch++) {
         for (int64_t head = 0; head < kv_heads; head++) {
-            load_head(&a, &a.past_key, &a.k, &a.present_key, batch, head, a.keys);
-            load_head(&a, &a.past_value, &a.v, &a.present_value, batch, head, a.values);
+            load_head(&a, &a.past_key, &a.k, &a.k_angles, &a.present_key, batch, head, a.keys);
+            load_head(&a, &a.past_value, &a.v, &(opf_angles){.pairs.n = 0}, &a.present_value, batch, head, a.values);
             for (int64_t g = 0; g < group; g++)
                 run_head(&a, batch, head * group + g);
         }
@@ -415,7 +477,12 @@ static const opf_param inputs[]  = {{"Q", 'T', OPF_TYPES_FLOAT, 0},
                                     {"attn_mask", 0, OPF_TYPES_ALL, OPF_OPTIONAL},
                                     {"past_key", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"past_value", 'V', OPF_TYPES_FLOAT, OPF_OPTIONAL},
-                                    {"nonpad_kv_seqlen", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}};
+                                    {"nonpad_kv_seqlen", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL},
+                                    {"q_cos", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"q_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"k_cos", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"k_sin", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL | OPF_OWN},
+                                    {"choice", 0, OPF_TYPE_BIT(OPF_BOOL), OPF_OPTIONAL | OPF_OWN}};
 static const opf_param outputs[] = {{"Y", 'T', OPF_TYPES_FLOAT, 0},
                                     {"present_key", 'T', OPF_TYPES_FLOAT, OPF_OPTIONAL},
                                     {"present_value", 'V', OPF_TYPES_FLOAT, OPF_OPTIONAL},

@@ -10,7 +10,7 @@
 
 /* ---- signature ---- */
 
-enum { OPF_OPTIONAL = 1, OPF_VARIADIC = 2 };
+enum { OPF_OPTIONAL = 1, OPF_VARIADIC = 2, OPF_OWN = 4 /* fusion's: no model may have it */ };
 
 typedef struct opf_param {
     const char *name;

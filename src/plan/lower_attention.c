@@ -3,22 +3,24 @@
  * Attention as one kernel. A unit is a block of query rows of one head: its scores stay in scratch, from the product with
  * the packed keys over the softmax to the product with the packed values, which is stored where it belongs. Units of one
  * head of K and V follow one another, so that a thread packs it once. Q, K, V and the mask are read with any strides:
- * heads are split and joined by strides alone.
+ * heads are split and joined by strides alone. Queries and keys that are to be turned are turned as they are read.
  */
 #include "cpu/cpu.h"
+#include "plan/rotation.h"
 #include "plan/steps.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, PAST_KEY };
+enum { Q, K, V, MASK, PAST_KEY, Q_COS = 7, K_COS = 9, CHOICE = 11, END = 12 };
 enum { BATCH, HEAD, ROW, COL };
 
 typedef struct {
     size_t      batches, heads, kv_heads, rows, keys, size, v_size;
     size_t      windows; /* batches of the mask: they repeat */
-    opf_ref     q, k, v, y, mask;
-    int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4];
+    opf_ref     q, k, v, y, mask, choice; /* choice: a boolean mask before one that is added */
+    int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4], choice_strides[4];
+    opf_rotation q_rotation, k_rotation;
     bool        is_bool, is_causal, is_plain; /* plain: masked_score is set, see ops/attention.c */
     float       scale, softcap, masked_score;
     bool        is_joined; /* the result is [batch, row, head * col]: how its steps see it */
@@ -34,6 +36,7 @@ typedef struct {
     float                *keys;     /* [keys/nr][size][nr] */
     float                *values;   /* [v_size/nr][keys][nr] */
     float                *query;    /* [block][size], scaled */
+    float                *turned;   /* [keys][size], where keys are turned */
     float                *scores;   /* [block][row_floats] */
     float                *tile;     /* [mr][nr] for the epilogue */
     float                *program;
@@ -61,6 +64,7 @@ static size_t scratch_layout(const attention_args *t, const opf_kern *kern, work
     } parts[] = {{&w->keys, round_up(t->keys, kern->nr) * t->size},
                  {&w->values, round_up(t->v_size, kern->nr) * t->keys},
                  {&w->query, t->block * t->size},
+                 {&w->turned, t->k_rotation.turn.n != 0 ? t->keys * t->size : 0},
                  {&w->scores, t->block * t->row_floats},
                  {&w->tile, kern->mr * kern->nr},
                  {&w->program, t->epilogue.program.n != 0 ? opf_program_scratch(&t->epilogue.program) : 0}};
@@ -78,12 +82,27 @@ static ptrdiff_t place_of(const int64_t *strides, size_t batch, size_t head, siz
     return (ptrdiff_t)((int64_t)batch * strides[BATCH] + (int64_t)head * strides[HEAD] + (int64_t)row * strides[ROW]);
 }
 
+static void turn_keys(const worker *w, const float *k, size_t kv_head)
+{
+    const attention_args *t = w->args;
+    w->env->kern->copy_2d(k, (ptrdiff_t)t->k_strides[ROW], (ptrdiff_t)t->k_strides[COL], w->turned, (ptrdiff_t)t->size, t->keys, t->size);
+    for (size_t r = 0; r < t->keys; r++) {
+        const int64_t index[] = {(int64_t)w->batch, (int64_t)kv_head, (int64_t)r};
+        opf_turn_row(w->env, &t->k_rotation, index, w->turned + r * t->size, w->turned + r * t->size);
+    }
+}
+
 static void pack(const worker *w, size_t kv_head)
 {
     const attention_args *t = w->args;
-    const float          *k = opf_ref_data(w->env, t->k), *v = opf_ref_data(w->env, t->v);
-    w->env->kern->pack_b(k + place_of(t->k_strides, w->batch, kv_head, 0), (ptrdiff_t)t->k_strides[COL],
-                         (ptrdiff_t)t->k_strides[ROW], t->size, t->keys, w->keys);
+    const float          *k = (const float *)opf_ref_data(w->env, t->k) + place_of(t->k_strides, w->batch, kv_head, 0);
+    const float          *v = opf_ref_data(w->env, t->v);
+    if (t->k_rotation.turn.n == 0) {
+        w->env->kern->pack_b(k, (ptrdiff_t)t->k_strides[COL], (ptrdiff_t)t->k_strides[ROW], t->size, t->keys, w->keys);
+    } else {
+        turn_keys(w, k, kv_head);
+        w->env->kern->pack_b(w->turned, 1, (ptrdiff_t)t->size, t->size, t->keys, w->keys);
+    }
     w->env->kern->pack_b(v + place_of(t->v_strides, w->batch, kv_head, 0), (ptrdiff_t)t->v_strides[ROW],
                          (ptrdiff_t)t->v_strides[COL], t->keys, t->v_size, w->values);
 }
@@ -104,13 +123,16 @@ static void load_queries(const worker *w)
         else
             for (size_t i = 0; i < t->size; i++)
                 dst[i] = src[(ptrdiff_t)i * col] * scale;
+        const int64_t index[] = {(int64_t)w->batch, (int64_t)w->head, (int64_t)(w->first + r)};
+        if (t->q_rotation.turn.n != 0)
+            opf_turn_row(w->env, &t->q_rotation, index, dst, dst);
     }
 }
 
-/* A float mask without gaps is added by the product itself, unless tanh comes first. */
+/* A float mask without gaps is added by the product itself, unless tanh or a choice comes first. */
 static bool product_adds_mask(const attention_args *t)
 {
-    return t->mask.buffer != 0 && !t->is_bool && t->softcap <= 0 && (t->mask_strides[COL] == 1 || t->keys <= 1);
+    return t->mask.buffer != 0 && t->choice.buffer == 0 && !t->is_bool && t->softcap <= 0 && (t->mask_strides[COL] == 1 || t->keys <= 1);
 }
 
 /* The mask of a row of the block. */
@@ -188,6 +210,15 @@ static void add_mask(const attention_args *t, const void *mask, float *row)
     }
 }
 
+static void choose(const worker *w, size_t r, float *row)
+{
+    const attention_args *t      = w->args;
+    const uint8_t        *choice = (const uint8_t *)opf_ref_data(w->env, t->choice) + place_of(t->choice_strides, w->batch, w->head, w->first + r);
+    for (size_t j = 0; j < t->keys; j++)
+        if (choice[(ptrdiff_t)j * (ptrdiff_t)t->choice_strides[COL]] == 0)
+            row[j] = t->masked_score;
+}
+
 /* Nothing but -inf is added to the row. */
 static bool is_hidden(const worker *w, size_t r)
 {
@@ -214,6 +245,8 @@ static void finish_row(const worker *w, size_t r)
         for (size_t j = 0; j < t->keys; j++)
             row[j] *= t->softcap;
     }
+    if (t->choice.buffer != 0)
+        choose(w, r, row);
     if (t->mask.buffer != 0 && !product_adds_mask(t))
         add_mask(t, mask_row(w, r), row);
     for (size_t j = w->first + r + 1; t->is_causal && j < t->keys; j++)
@@ -300,7 +333,7 @@ static bool has(const opf_node *node, uint32_t input)
 /* A float attention without a past, a window, or scores as an output; its mask covers all keys. */
 static bool is_supported(const opf_planner *planner, const opf_node *node)
 {
-    for (uint32_t i = PAST_KEY; i < node->n_own_inputs; i++)
+    for (uint32_t i = PAST_KEY; i < Q_COS; i++)
         if (has(node, i))
             return false;
     for (uint32_t o = 1; o < node->n_own_outputs; o++)
@@ -314,8 +347,9 @@ static bool is_supported(const opf_planner *planner, const opf_node *node)
     if (!has(node, MASK))
         return true;
     const opf_info *mask = &planner->infos[node->inputs[MASK]], *k = &planner->infos[node->inputs[K]];
-    return (mask->type == OPF_FLOAT || mask->type == OPF_BOOL) && mask->rank > 0 &&
-           mask->dims[mask->rank - 1].n == k->dims[k->rank - 2].n;
+    const int64_t columns = mask->rank > 0 ? mask->dims[mask->rank - 1].n : 0, keys = k->dims[k->rank - 2].n;
+    return (mask->type == OPF_FLOAT || mask->type == OPF_BOOL) &&
+           (columns == keys || (columns == 1 && opf_node_attr(node, "masked_score") != NULL));
 }
 
 static void size_blocks(attention_args *t, const opf_kern *kern)
@@ -340,6 +374,33 @@ static opf_status place_mask(opf_planner *planner, const opf_node *node, attenti
     t->is_bool           = mask->type == OPF_BOOL;
     memcpy(t->mask_strides, seen.strides, sizeof t->mask_strides);
     return OPF_OK;
+}
+
+static opf_status place_choice(opf_planner *planner, const opf_node *node, attention_args *t, opf_place *choice, opf_error *error)
+{
+    if (!has(node, CHOICE))
+        return OPF_OK;
+    const int64_t full[] = {(int64_t)t->batches, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
+    OPF_TRY(opf_plan_place(planner, node->inputs[CHOICE], choice, error));
+    const opf_place seen = opf_place_broadcast(choice, 4, full);
+    t->choice            = opf_place_ref(choice);
+    memcpy(t->choice_strides, seen.strides, sizeof t->choice_strides);
+    return OPF_OK;
+}
+
+/* Of x, the operand seen as [batch, heads, row, col], by the angles from input `cos` on. */
+static opf_status place_rotation(opf_planner *planner, const opf_node *node, const char *rotated, const char *interleaved, uint32_t cos,
+                                 const opf_place *x, opf_rotation *rotation, opf_place *tables, opf_error *error)
+{
+    const opf_rotation_request request = {.cos         = has(node, cos) ? node->inputs[cos] : 0,
+                                          .sin         = has(node, cos + 1) ? node->inputs[cos + 1] : 0,
+                                          .rotated     = opf_node_int(node, rotated, 0),
+                                          .interleaved = opf_node_int(node, interleaved, 0) != 0,
+                                          .rank        = 4,
+                                          .dims        = x->dims,
+                                          .x_col       = 1,
+                                          .y_col       = 1};
+    return request.rotated != 0 ? opf_plan_rotation(planner, &request, rotation, tables, error) : OPF_OK;
 }
 
 /* The order of axes for the result: what its reader wants, where columns stay last and no step is stored beside it. */
@@ -369,7 +430,7 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
     *done = true;
     attention_args t = {.is_joined = planner->infos[node->inputs[Q]].rank == 3};
     const int64_t  q_heads = opf_node_int(node, "q_num_heads", 0), kv_heads = opf_node_int(node, "kv_num_heads", 0);
-    opf_place      x[4] = {0}, y, operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
+    opf_place      x[END] = {0}, y, operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     for (uint32_t i = Q; i <= V; i++)
         OPF_TRY(opf_plan_place(planner, node->inputs[i], &x[i], error));
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], result_order(planner, node->outputs[0], &lowered), &y, error));
@@ -393,6 +454,9 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
     memcpy(t.y_strides, heads.strides, sizeof t.y_strides);
     read_attributes(node, &t);
     OPF_TRY(place_mask(planner, node, &t, &x[MASK], error));
+    OPF_TRY(place_choice(planner, node, &t, &x[CHOICE], error));
+    OPF_TRY(place_rotation(planner, node, "q_rotated", "q_interleaved", Q_COS, &q, &t.q_rotation, &x[Q_COS], error));
+    OPF_TRY(place_rotation(planner, node, "k_rotated", "k_interleaved", K_COS, &k, &t.k_rotation, &x[K_COS], error));
     const opf_split split = {.outer_first = 0, .outer_last = y.rank - 3, .row_first = y.rank - 2, .row_last = y.rank - 2, .col = y.rank - 1};
     if (lowered.program.n != 0)
         OPF_TRY(opf_bind(planner, &lowered, &y, split, &t.epilogue, operands, stores, error));
@@ -407,7 +471,7 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
                                 .scratch_bytes = scratch_layout(&t, planner->options->kern, &w, NULL),
                                 .flops         = 2.0 * (double)(t.batches * t.heads * t.rows) * (double)t.keys * (double)(t.size + t.v_size)};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
-    for (uint32_t i = Q; i <= MASK; i++)
+    for (uint32_t i = Q; i < END; i++)
         if (x[i].buffer != 0)
             opf_plan_reads(planner, &x[i]);
     opf_plan_writes(planner, &y);

@@ -56,6 +56,9 @@ opf_status opf_simplify_einsums(opf_graph *graph, bool *changed, opf_error *erro
 /* Ifs of constant conditions become the branches that they take. */
 opf_status opf_inline_branches(opf_graph *graph, bool *changed, opf_error *error);
 
+/* Single dimensions are read from inputs of the graph that have them. */
+opf_status opf_read_shapes_early(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Slices of slices; parts that are joined again, and parts of joined values. */
 opf_status opf_merge_slices(opf_graph *graph, bool *changed, opf_error *error);
 opf_status opf_merge_parts(opf_graph *graph, bool *changed, opf_error *error);

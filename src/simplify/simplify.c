@@ -52,6 +52,7 @@ static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap
     OPF_TRY(opf_merge_movement(graph, changed, error));
     OPF_TRY(opf_cancel_transposes(graph, changed, error));
     OPF_TRY(opf_sink_transposes(graph, changed, error));
+    OPF_TRY(opf_read_shapes_early(graph, changed, error));
     OPF_TRY(opf_merge_common(graph, changed, error));
     return opf_remove_dead(graph, changed, error);
 }

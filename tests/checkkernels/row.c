@@ -154,11 +154,57 @@ static void run_max(checker *check, int index)
     }
 }
 
+/* Halves or neighbours; angles for pairs or for elements; in place or not. */
+static void run_turn(checker *check, int index)
+{
+    (void)index;
+    for (int round = 0; round < 250 && !check->failed; round++) {
+        check_reset(check);
+        const size_t    n = check_size(check, 0, MAX_N / 2);
+        const bool      neighbours = check_random(check, 2), whole = check_random(check, 2);
+        const ptrdiff_t step = neighbours ? 2 : 1, gap = neighbours ? 1 : (ptrdiff_t)n;
+        float          *x = check_array(check, 2 * n), *x0 = check_array(check, 2 * n), *y = check_array(check, 2 * n);
+        float          *cos = check_array(check, whole ? 2 * n : n), *sin = check_array(check, whole ? 2 * n : n);
+        check_fill(check, x, 2 * n, 1);
+        check_fill(check, cos, whole ? 2 * n : n, 1);
+        check_fill(check, sin, whole ? 2 * n : n, 1);
+        memcpy(x0, x, 2 * n * sizeof *x);
+        if (check_random(check, 2))
+            y = x;
+        const opf_turn t = {.n        = n,
+                            .x        = x,
+                            .cos      = cos,
+                            .sin      = sin,
+                            .y        = y,
+                            .x_step   = step,
+                            .x_gap    = gap,
+                            .y_step   = step,
+                            .y_gap    = gap,
+                            .cos_step = whole ? step : 1,
+                            .cos_gap  = whole ? gap : 0,
+                            .sin_step = whole ? step : 1,
+                            .sin_gap  = whole ? gap : 0};
+        check->kern->turn(&t);
+        for (ptrdiff_t k = 0; k < (ptrdiff_t)n; k++) {
+            const double a = (double)x0[k * step], b = (double)x0[k * step + gap];
+            const double c = (double)cos[k * t.cos_step], s = (double)sin[k * t.sin_step];
+            const double c2 = (double)cos[k * t.cos_step + t.cos_gap], s2 = (double)sin[k * t.sin_step + t.sin_gap];
+            const double got[] = {(double)y[k * step], (double)y[k * step + gap]};
+            const double want[] = {a * c - b * s, b * c2 + a * s2}, size[] = {fabs(a * c) + fabs(b * s), fabs(b * c2) + fabs(a * s2)};
+            for (int i = 0; i < 2; i++)
+                if (!(fabs(got[i] - want[i]) <= 2e-7 * size[i]))
+                    check_fail(check, "n %zu, pair %td: %.9g, must be %.9g", n, k, got[i], want[i]);
+        }
+        check_bands(check);
+    }
+}
+
 static const check_slot slots[] = {
     {"layer_norm", offsetof(opf_kern, layer_norm), run_norm, 0},
     {"rms_norm", offsetof(opf_kern, rms_norm), run_norm, 1},
     {"softmax", offsetof(opf_kern, softmax), run_softmax, 0},
     {"log_softmax", offsetof(opf_kern, log_softmax), run_softmax, 1},
+    {"turn", offsetof(opf_kern, turn), run_turn, 0},
     {"reduce_sum", offsetof(opf_kern, reduce_sum), run_sum, 0},
     {"reduce_max", offsetof(opf_kern, reduce_max), run_max, 0},
 };

@@ -151,6 +151,17 @@ static void test_mask(void **state)
         {NULL, 0, SIZES, SELF(", bool[N,3,S,S] m") SPLIT " n = Not(m) a = MatMul(q, k) e = Where(n, low, a)" JOIN},
         {NULL, 1, "N=2", "g (float[N,3,3,8] q, float[N,3,8,3] k, float[N,3,3,8] v) => (y) <bool[3,3] t = {0,1,1,0,0,1,0,0,0}, float none = {-inf}>"
                          "{ a = MatMul(q, k) e = Where(t, none, a) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Chosen, then added to: hidden scores may count again where all that is seen is far below. */
+        {NULL, 2, SIZES, SELF(", bool[1,1,S,S] m, float[N,1,1,S] m2") SPLIT " a = MatMul(q, k) b = Div(a, r) d = Where(m, b, low) e = Add(d, m2)" JOIN},
+        {NULL, 4, SIZES, SELF(", bool[S,S] m, float[N,3,S,S] m2, float[S] m3") SPLIT " a = MatMul(q, k) b = Div(a, r) d = Where(m, c, b) d2 = Add(m3, d) e = Add(d2, m2)" JOIN},
+        {NULL, 2, SIZES, SELF(", bool[S] m, float[S,S] m2") SPLIT " a = MatMul(q, k) b = Div(a, r) t = Tanh(b) u = Mul(t, r) d = Where(m, u, none) e = Add(d, m2)" JOIN},
+        {NULL, 1, "N=2", "g (float[N,3,8] q, float[N,8,3] k, float[N,3,5] v, float[N,3,3] m) => (y) <bool[3,3] t = {0,1,1,0,0,1,0,0,0}, float low = {-3}>"
+                         "{ a = MatMul(q, k) d = Where(t, low, a) e = Add(d, m) p = Softmax(e) y = MatMul(p, v) }"},
+        /* The mask is sliced by the shape of the scores, which is no reason to have them. */
+        {NULL, 0, "N=2 S=7; N=1 S=64",
+         SELF(", float[1,1,64,64] w5") SPLIT " a = MatMul(q, k) b = Mul(a, c) h = Shape(b) i = Constant<value = int64[1] {-2}>() j = Constant<value = int64 {3}>()"
+         " z = Constant<value = int64[1] {0}>() three = Constant<value = int64[1] {3}>() l = Gather(h, i) l2 = Gather(h, j) l3 = Unsqueeze(l2, z)"
+         " m0 = Slice(w5, z, l, at) m = Slice(m0, z, l3, three) e = Add(b, m)" JOIN},
         /* Softcap comes before the mask. */
         {NULL, 2, SIZES, SELF(", float[N,1,1,S] m") SPLIT " a = MatMul(q, k) b = Div(a, r) t = Tanh(b) u = Mul(t, r) e = Add(u, m)" JOIN},
         /* A causal mask of 64 positions, sliced to the length. */
@@ -222,6 +233,10 @@ static void test_shapes(void **state)
          "g (float[N,S,8] q, float[N,T,8] k0, float[N,T,5] v, float[1,S,T] m) => (y) { k = Transpose<perm = [0,2,1]>(k0) a = MatMul(q, k) e = Add(a, m) p = Softmax(e) y = MatMul(p, v) }"},
         {NULL, 1, "N=2 S=7 T=9",
          "g (float[N,S,8] q, float[N,8,T] k, float[N,T,5] v, bool[S,T] m) => (y) <float low = {-100}> { a = MatMul(q, k) e = Where(m, a, low) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Rank 2: views of one batch. */
+        {NULL, 1, "S=7 T=9; S=1 T=1; S=70 T=3",
+         "g (float[S,8] q, float[T,8] k0, float[T,5] v, float[S,T] m) => (y) { k = Transpose<perm = [1,0]>(k0) a = MatMul(q, k) e = Add(a, m) p = Softmax(e) y = MatMul(p, v) }"},
+        {NULL, 2, "S=7 T=9", "g (float[S,8] q, float[8,T] k, float[T,5] v, bool[T] m) => (y) <float low = {-9}> { a = MatMul(q, k) e = Where(m, a, low) p = Softmax(e) o = MatMul(p, v) y = Tanh(o) }"},
         /* Steps behind it, on both forms. */
         {NULL, 0, SIZES, SELF("") SPLIT " e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Transpose<perm = [0,2,1,3]>(o) o2 = Reshape(o1, f) o3 = Add(o2, x) y = Relu(o3) }"},
         {NULL, 1, "N=2 S=7 T=35", "g (float[N,4,S,8] q, float[N,4,8,T] k, float[N,4,T,19] v, float[4,1,19] w) => (y) { e = MatMul(q, k) p = Softmax(e) o = MatMul(p, v) o1 = Mul(o, w) y = Gelu(o1) }"},
@@ -282,11 +297,101 @@ static void test_windows(void **state)
          "{ a = MatMul(q, k) b = Reshape(a, s) d = Add(b, m)" BACK},
         {"SHAPE", 0, "N=2", WINDOWS(", float[N,4,1,6,6] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
         {"SHAPE", 0, BATCHES, WINDOWS(", float[1,4,1,6,6] m, float[N,4,1,1,6] m3", ", int64[4] u = {-1,1,1,6}") " m2 = Reshape(m3, u) a1 = Add(a, m2) b = Reshape(a1, s) d = Add(b, m)" BACK},
-        {"SHAPE", 0, BATCHES, WINDOWS(", float[1,4,1,6,1] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
+        {NULL, 1, BATCHES, WINDOWS(", float[1,4,1,6,1] m", "") " b = Reshape(a, s) d = Add(b, m)" BACK},
         {"OP", 0, BATCHES, WINDOWS("", "") " b = Reshape(a, s) d = Mul(b, c)" BACK},
         {"IS_OUTPUT", 0, "N=1",
          "g (float[8,3,6,8] q, float[8,3,8,6] k, float[8,3,6,8] v, float[1,4,1,6,6] m) => (y, d) <int64[5] s = {-1,4,3,6,6}, int64[4] t = {-1,3,6,6}>"
          "{ a = MatMul(q, k) b = Reshape(a, s) d = Add(b, m)" BACK},
+    };
+    (void)state;
+    CHECK_ALL(cases, false);
+}
+
+/* ---- rotary embeddings ---- */
+
+/* 3 heads of 8 elements. z is a name's beginning, and TURN(x, z, …) makes z of x. */
+#define ROTARY(more)                                                                                                   \
+    "g (float[N,S,24] x, float[24,24] w, float[24,24] w2, float[24,24] w3" more                                        \
+    " <int64[4] s = {0,0,3,8}, int64[3] f = {0,0,24}, float c = {0.35}, int64[1] zero = {0}, int64[1] one = {1},"      \
+    "  int64[1] two = {2}, int64[1] half = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {-1},"           \
+    "  int64[4] whole = {0,0,0,8}>"                                                                                    \
+    "{ q0 = MatMul(x, w) k0 = MatMul(x, w2) v0 = MatMul(x, w3) q1 = Reshape(q0, s) k1 = Reshape(k0, s)"                \
+    "  v1 = Reshape(v0, s) v = Transpose<perm = [0,2,1,3]>(v1)"
+#define HEADS_FIRST " q2 = Transpose<perm = [0,2,1,3]>(q1) k2 = Transpose<perm = [0,2,1,3]>(k1)"
+#define TURN(x, z, cos, sin)                                                                                           \
+    " " z "_a = Slice(" x ", zero, half, last) " z "_b = Slice(" x ", half, end, last) " z "_n = Neg(" z "_b)"             \
+    " " z "_t = Concat<axis = -1>(" z "_n, " z "_a) " z "_p = Mul(" x ", " cos ") " z "_q = Mul(" z "_t, " sin ")"           \
+    " " z " = Add(" z "_p, " z "_q)"
+#define TURN_PAIRS(x, z, cos, sin)                                                                                     \
+    " " z "_a = Slice(" x ", zero, end, last, two) " z "_b = Slice(" x ", one, end, last, two) " z "_n = Neg(" z "_b)"     \
+    " " z "_c = Unsqueeze(" z "_n, last) " z "_d = Unsqueeze(" z "_a, last) " z "_r = Concat<axis = -1>(" z "_c, " z "_d)"    \
+    " " z "_t = Reshape(" z "_r, whole) " z "_p = Mul(" x ", " cos ") " z "_q = Mul(" z "_t, " sin ")"                      \
+    " " z " = Add(" z "_p, " z "_q)"
+#define TURN_HALVES(x, z, cos, sin)                                                                                    \
+    " " z "_a, " z "_b = Split<axis = -1, num_outputs = 2>(" x ") " z "_m = Mul(" z "_a, " cos ") " z "_n = Mul(" z "_b, " sin ")" \
+    " " z "_o = Sub(" z "_m, " z "_n) " z "_p = Mul(" z "_b, " cos ") " z "_q = Mul(" z "_a, " sin ") " z "_r = Add(" z "_p, " z "_q)" \
+    " " z " = Concat<axis = -1>(" z "_o, " z "_r)"
+#define PRODUCT " kt = Transpose<perm = [0,1,3,2]>(k) a = MatMul(q, kt) e = Mul(a, c)"
+
+static void test_rotary(void **state)
+{
+    static const test_case cases[] = {
+        {NULL, 2, SIZES, ROTARY(", float[S,8] u, float[S,8] i) => (y)") HEADS_FIRST TURN("q2", "q", "u", "i") TURN("k2", "k", "u", "i") PRODUCT JOIN},
+        {NULL, 2, SIZES, ROTARY(", float[S,8] u, float[S,8] i) => (y)") HEADS_FIRST TURN_PAIRS("q2", "q", "u", "i") TURN_PAIRS("k2", "k", "u", "i") PRODUCT JOIN},
+        {NULL, 2, SIZES, ROTARY(", float[S,4] u, float[S,4] i) => (y)") HEADS_FIRST TURN_HALVES("q2", "q", "u", "i") TURN_HALVES("k2", "k", "u", "i") PRODUCT JOIN},
+        /* Angles of each batch, of each head; only the queries, only the keys. */
+        {NULL, 2, SIZES, ROTARY(", float[N,1,S,8] u, float[1,3,S,8] i) => (y)") HEADS_FIRST TURN("q2", "q", "u", "i") TURN("k2", "k", "i", "u") PRODUCT JOIN},
+        {NULL, 2, SIZES, ROTARY(", float[S,8] u, float[8] i) => (y)") HEADS_FIRST TURN("q2", "q", "u", "i") " k = Identity(k2)" PRODUCT JOIN},
+        {NULL, 2, SIZES, ROTARY(", float[S,8] u, float[S,8] i) => (y)") HEADS_FIRST TURN("k2", "k", "u", "i") " q = Mul(q2, c)" PRODUCT JOIN},
+        /* Turned before positions and heads change places; factors before and behind. */
+        {NULL, 2, SIZES,
+         ROTARY(", float[S,1,8] u, float[N,S,1,8] i) => (y)") " q1f = Mul(q1, c)" TURN("q1f", "q2", "u", "i") TURN("k1", "k2", "u", "i")
+         " q = Transpose<perm = [0,2,1,3]>(q2) k3 = Mul(k2, c) k = Transpose<perm = [0,2,1,3]>(k3)" PRODUCT JOIN},
+        /* Only the first elements; angles that are computed, and put side by side. */
+        {NULL, 4, SIZES,
+         ROTARY(", float[S,4] u0) => (y)") HEADS_FIRST " u = Cos(u0) us = Slice(u, zero, two, last) uu = Concat<axis = -1>(us, us) qh = Slice(q2, zero, half, last) qr = Slice(q2, half, end, last)"
+         TURN_HALVES("qh", "qt", "us", "us") " q = Concat<axis = -1>(qt, qr)"
+         " kh = Slice(k2, zero, half, last) kr = Slice(k2, half, end, last) kha = Slice(kh, zero, two, last) khb = Slice(kh, two, end, last)"
+         " kn = Neg(khb) kc = Concat<axis = -1>(kn, kha) km = Mul(kh, uu) ko = Mul(kc, uu) k3 = Add(km, ko) k = Concat<axis = -1>(k3, kr)" PRODUCT JOIN},
+        /* The turned keys are an output too: they are written, and read. Their shape is no reader. */
+        {NULL, 3, "N=2 S=7; N=1 S=1", ROTARY(", float[S,8] u, float[S,8] i) => (y, k)") HEADS_FIRST TURN("q2", "q", "u", "i") TURN("k2", "k", "u", "i") PRODUCT JOIN},
+        {NULL, 2, "N=2 S=7; N=1 S=1",
+         ROTARY(", float[S,8] u, float[S,8] i) => (y, h)") HEADS_FIRST TURN("q2", "q", "u", "i") TURN("k2", "k", "u", "i") " h = Shape(k)" PRODUCT JOIN},
+        /* Heads of keys are shared, turned before they are repeated, and behind that. */
+        {NULL, 1, SIZES,
+         "g (float[N,S,32] q0, float[N,S,16] k0, float[N,S,16] v0, float[S,8] u, float[S,8] i) => (y)"
+         " <int64[4] s = {0,0,4,8}, int64[4] s2 = {0,0,2,8}, int64[3] f = {0,0,32}, float c = {0.35}, int64[1] zero = {0}, int64[1] half = {4},"
+         "  int64[1] end = {9223372036854775807}, int64[1] last = {-1}, int64[1] two = {2}, int64[5] twice = {1,1,2,1,1}, int64[4] t = {0,4,-1,8}>"
+         "{ q1 = Reshape(q0, s) k1 = Reshape(k0, s2) v1 = Reshape(v0, s2) q2 = Transpose<perm = [0,2,1,3]>(q1)"
+         "  k2 = Transpose<perm = [0,2,1,3]>(k1) v2 = Transpose<perm = [0,2,1,3]>(v1)" TURN("q2", "q", "u", "i") TURN("k2", "k3", "u", "i")
+         "  k4 = Unsqueeze(k3, two) k5 = Expand(k4, twice) k = Reshape(k5, t) v4 = Unsqueeze(v2, two) v5 = Expand(v4, twice) v = Reshape(v5, t)" PRODUCT JOIN},
+        {NULL, 1, SIZES,
+         "g (float[N,2,S,8] k2, float[N,4,S,8] q2, float[N,2,S,8] v2, float[N,1,S,8] u, float[S,8] i) => (y)"
+         " <float c = {0.35}, int64[1] zero = {0}, int64[1] half = {4},"
+         "  int64[1] end = {9223372036854775807}, int64[1] last = {-1}, int64[1] two = {2}, int64[5] twice = {1,1,2,1,1}, int64[4] t = {0,4,-1,8}>"
+         "{ k4 = Unsqueeze(k2, two) k5 = Expand(k4, twice) k3 = Reshape(k5, t) v4 = Unsqueeze(v2, two) v5 = Expand(v4, twice) v = Reshape(v5, t)"
+         TURN("q2", "q", "u", "i") TURN("k3", "k", "u", "i") PRODUCT " p = Softmax(e) y = MatMul(p, v) }"},
+        /* Repeated heads that are turned each by angles of its own are repeated. */
+        {NULL, 0, "N=2 S=7",
+         "g (float[N,2,S,8] k2, float[N,4,S,8] q, float[N,2,S,8] v2, float[4,S,8] u, float[S,8] i) => (y)"
+         " <float c = {0.35}, int64[1] zero = {0}, int64[1] half = {4},"
+         "  int64[1] end = {9223372036854775807}, int64[1] last = {-1}, int64[1] two = {2}, int64[5] twice = {1,1,2,1,1}, int64[4] t = {0,4,-1,8}>"
+         "{ k4 = Unsqueeze(k2, two) k5 = Expand(k4, twice) k3 = Reshape(k5, t) v4 = Unsqueeze(v2, two) v5 = Expand(v4, twice) v = Reshape(v5, t)"
+         TURN("k3", "k", "u", "i") PRODUCT " p = Softmax(e) y = MatMul(p, v) }"},
+        /* Batches and heads in one axis: angles for all of them, or for each, which are a kernel of their own. */
+        {NULL, 1, "N=1 S=1; N=3 S=7",
+         "g (float[N,S,8] q2, float[N,S,8] k2, float[N,S,8] v, float[1,S,8] u, float[S,8] i) => (y)"
+         " <int64[1] zero = {0}, int64[1] half = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {-1}>"
+         "{" TURN("q2", "q", "u", "i") TURN("k2", "k", "u", "i") " kt = Transpose<perm = [0,2,1]>(k) e = MatMul(q, kt) p = Softmax(e) y = MatMul(p, v) }"},
+        {NULL, 3, "N=1 S=1; N=3 S=7",
+         "g (float[N,S,8] q2, float[N,S,8] k2, float[N,S,8] v, float[N,S,8] u, float[S,8] i) => (y)"
+         " <int64[1] zero = {0}, int64[1] half = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {-1}>"
+         "{" TURN("q2", "q", "u", "i") TURN("k2", "k", "u", "i") " kt = Transpose<perm = [0,2,1]>(k) e = MatMul(q, kt) p = Softmax(e) y = MatMul(p, v) }"},
+        /* Values are not turned. */
+        {"OP", 0, "N=2 S=7",
+         "g (float[N,2,S,8] q, float[N,2,8,S] k, float[N,2,S,8] v2, float[S,8] u, float[S,8] i) => (y)"
+         " <int64[1] zero = {0}, int64[1] half = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {-1}>"
+         "{" TURN("v2", "v", "u", "i") " e = MatMul(q, k) p = Softmax(e) y = MatMul(p, v) }"},
     };
     (void)state;
     CHECK_ALL(cases, false);
@@ -306,13 +411,14 @@ static void test_misses(void **state)
         {"CONST", 0, "N=2 S=7", PLAIN(", float[3,1,1] c", "y") "{ a = MatMul(q, k) b = Mul(a, c) p = Softmax(b) y = MatMul(p, v) }"},
         {"CONST", 0, "N=2 S=7", PLAIN(", float c", "y") "{ a = MatMul(q, k) b = Mul(a, c) p = Softmax(b) y = MatMul(p, v) }"},
         {"CONST", 0, "N=2 S=7", PLAIN(", bool[N,1,1,S] m, float f", "y") "{ a = MatMul(q, k) b = Where(m, a, f) p = Softmax(b) y = MatMul(p, v) }"},
-        {"SHAPE", 0, "N=2 S=7", PLAIN(", float[N,1,S,1] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
+        {NULL, 1, "N=2 S=7; N=1 S=1", PLAIN(", float[N,1,S,1] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 M=1 S=7", PLAIN(", float[M,1,1,S] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[1,3,8,S] k, float[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[N,3,8,S] k, float[N,1,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
-        {"RANK", 0, "N=2 S=7", "g (float[S,8] q, float[8,S] k, float[S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
+        {"RANK", 0, "N=2 S=7", "g (float[N,1,2,S,8] q, float[N,1,2,8,S] k, float[N,1,2,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
         {"DTYPE", 0, "N=2 S=7", "g (double[N,3,S,8] q, double[N,3,8,S] k, double[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
-        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Where(n, a, c) d = Add(b, m) p = Softmax(d) y = MatMul(p, v) }"},
+        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Add(a, m) d = Where(n, b, c) p = Softmax(d) y = MatMul(p, v) }"},
+        {"OP", 0, "N=2 S=7", PLAIN(", float[N,1,1,S] m", "y") "<float c = {-9}> { a = MatMul(q, k) n = Greater(m, c) b = Where(n, a, c) d = Where(n, c, b) p = Softmax(d) y = MatMul(p, v) }"},
     };
     (void)state;
     CHECK_ALL(cases, false);
@@ -353,6 +459,11 @@ static void test_other_forms(void **state)
         "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v) => (y, p) { y, , , p = Attention<qk_matmul_output_mode = 3>(q, k, v) }",
         "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v, float[S,2] m) => (y) { y = Attention(q, k, v, m) }",
         "g (float[1,2,S,8] q, float[1,2,T,8] k, float[1,2,T,5] v) => (y) { y = Attention<left_window_size = 1>(q, k, v) }",
+        /* A step that no kernel has: angles, a choice and a mask by reference. */
+        "g (float[2,2,S,8] q2, float[2,2,S,8] k2, float[2,2,S,8] v, float[S,8] u, float[2,1,S,8] i, bool[S,S] m, float[S,1] m2) => (y)"
+        " <int64[1] zero = {0}, int64[1] half = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {-1}, float low = {-2}>"
+        "{" TURN("q2", "q", "u", "i") TURN("k2", "k", "i", "u") " kt = Transpose<perm = [0,1,3,2]>(k) a = MatMul(q, kt) d = Where(m, a, low) e = Add(d, m2)"
+        " p = Softmax(e) o = MatMul(p, v) y = Sinh(o) }",
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -376,7 +487,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale),    cmocka_unit_test(test_mask),     cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_windows),  cmocka_unit_test(test_misses),   cmocka_unit_test(test_operator), cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_windows),  cmocka_unit_test(test_rotary),   cmocka_unit_test(test_misses),
+        cmocka_unit_test(test_operator), cmocka_unit_test(test_other_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -326,6 +326,8 @@ static void print_attrs(generator *g, const opf_rule_expr *e, int x)
         opf_text_add(&g->nodes, "%sperm = [0, 3, 1, 2]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_BatchNormalization && pick(g, 2) == 0)
         opf_text_add(&g->nodes, "%sepsilon = 0.1", n++ == 0 ? "<" : ", ");
+    if (e->op == &opf_op_Concat)
+        opf_text_add(&g->nodes, "%saxis = -1", n++ == 0 ? "<" : ", ");
     if (reduces(e->op) && spoil(g))
         opf_text_add(&g->nodes, "%skeepdims = 0", n++ == 0 ? "<" : ", ");
     opf_text_add(&g->nodes, "%s", n == 0 ? "" : ">");
@@ -428,6 +430,71 @@ static bool reads_images(const opf_rule_block *block)
            uses(block, &opf_op_AveragePool) || (uses(block, &opf_op_Reshape) && !uses(block, &opf_op_MatMul));
 }
 
+/* ---- parts of rows ---- */
+
+static bool has_name(const opf_rule_expr *e, uint32_t name)
+{
+    if (e->kind == OPF_RULE_NAME)
+        return e->name == name;
+    for (uint32_t i = 0; (e->kind == OPF_RULE_OPERATOR || e->kind == OPF_RULE_ALTERNATIVE) && i < e->n_args; i++)
+        if (has_name(e->args[i], name))
+            return true;
+    return false;
+}
+
+/* The name of the rule as its pattern reads it; -1: it does not. */
+static int find_name(const generator *g, const char *text)
+{
+    for (uint32_t name = 0; name < g->rule->n_names; name++)
+        for (uint32_t s = 0; strcmp(g->rule->names[name], text) == 0 && s < g->block->n_statements; s++)
+            if (has_name(g->block->statements[s].value, name))
+                return (int)name;
+    return -1;
+}
+
+static void bind(generator *g, const char *text, int drawn)
+{
+    const int name = find_name(g, text);
+    if (name >= 0)
+        g->of_name[name] = drawn;
+}
+
+/* Elements of the last axis of the base. */
+static int add_part(generator *g, int64_t from, int64_t to, int64_t step)
+{
+    const value *base  = &g->values[g->base];
+    const int    ints[] = {add_ints(g, &from, 1), add_ints(g, &to, 1), add_ints(g, (int64_t[]){base->rank - 1}, 1), add_ints(g, &step, 1)};
+    int64_t      dims[MAX_RANK];
+    memcpy(dims, base->dims, sizeof dims);
+    dims[base->rank - 1] = (to - from + step - 1) / step;
+    const int y          = add_value(g, "v", base->rank, dims);
+    opf_text_add(&g->nodes, " %s = Slice(%s", g->values[y].name, g->values[g->base].name);
+    for (int i = 0; i < 4; i++)
+        opf_text_add(&g->nodes, ", %s", g->values[ints[i]].name);
+    opf_text_add(&g->nodes, ")");
+    return y;
+}
+
+/* What rotary embeddings read: two parts of the rows of one value, perhaps more behind them, and angles. */
+static void draw_parts(generator *g, int64_t pairs, int64_t more)
+{
+    const value   base    = g->values[g->base];
+    const bool    is_pair = find_name(g, "last") >= 0, is_whole = find_name(g, "x") >= 0;
+    const int64_t n = 2 * pairs, half = spoil(g) ? 1 : pairs;
+    int64_t       dims[MAX_RANK];
+    memcpy(dims, base.dims, sizeof dims);
+    bind(g, "x", more == 0 ? g->base : add_part(g, 0, n, 1));
+    bind(g, "a", is_pair ? add_part(g, 0, n, 2) : add_part(g, 0, half, 1));
+    bind(g, "b", is_pair ? add_part(g, 1, n, 2) : add_part(g, half, n, 1));
+    bind(g, "rest", add_part(g, n, n + more, 1));
+    bind(g, "last", add_ints(g, (int64_t[]){spoil(g) ? base.rank - 1 : pick(g, 2) == 0 ? -1 : base.rank}, 1));
+    dims[base.rank - 1] = n;
+    bind(g, "shape", add_ints(g, dims, base.rank));
+    dims[base.rank - 1] = is_whole ? n : pairs;
+    for (int i = 0; i < 2; i++)
+        bind(g, i == 0 ? "c" : "s", pick(g, 3) == 0 ? add_input(g, "x", base.rank, dims) : add_input(g, "x", 1, &dims[base.rank - 1]));
+}
+
 static void begin_graph(generator *g, const opf_rule *rule)
 {
     g->rule     = rule;
@@ -443,13 +510,20 @@ static void begin_graph(generator *g, const opf_rule *rule)
     g->nodes        = pb_begin(g->arena);
     g->spoils       = pick(g, 2) == 0;
     opf_text_add(&g->nodes, "%s", "");
-    int x   = add_input(g, "x", images || pick(g, 3) == 0 ? 4 : 2 + pick(g, 2), dims);
+    const int  rank   = images || pick(g, 3) == 0 ? 4 : 2 + pick(g, 2);
+    const bool rotary = strncmp(rule->name, "rotary", 6) == 0;
+    const int64_t pairs = rotary ? 1 + pick(g, 4) : 0, more = rotary && find_name(g, "rest") >= 0 ? 1 + pick(g, 2) : 0;
+    if (rotary)
+        dims[rank - 1] = 2 * pairs + more;
+    int x   = add_input(g, "x", rank, dims);
     g->base = x;
     if (pick(g, 3) == 0) { /* something stands before the pattern */
         static const char *const before[] = {"Tanh", "Relu", "Neg"};
         g->base = add_value(g, "v", g->values[x].rank, g->values[x].dims);
         opf_text_add(&g->nodes, " %s = %s(%s)", g->values[g->base].name, before[pick(g, 3)], g->values[x].name);
     }
+    if (rotary)
+        draw_parts(g, pairs, more);
 }
 
 /* The text, or NULL: this draw of the pattern cannot be. */

@@ -282,6 +282,20 @@ static void test_targets(void **state)
                  "u", (const int64_t[]){0, 1, 768}, 3);
 }
 
+/* Dimensions of computed values that inputs have are read there. */
+static void test_shape_reads(void **state)
+{
+    (void)state;
+    check("g (float[N,S,4] x, float[N,4,T] k) => (d, e, f) <int64 at = {2}, int64[1] at1 = {-2}, int64[1] z = {0}, int64[1] one = {1}>"
+          "{ m = MatMul(x, k) s = Shape(m) [d] d = Gather(s, at) [e] e = Gather(s, at1) [f] f = Slice(s, z, one) }",
+          "d = Gather(\"value#3\", \"value#2\")\ne = Gather(\"value#6\", \"value#5\")\nf = Gather(\"value#6\", \"value#8\")\n"
+          "[\"Shape#4\"] \"value#3\" = Shape(k)\n[\"Shape#7\"] \"value#6\" = Shape(x)\n");
+    /* Several at once, and what no input has. */
+    check("g (float[N,S] x, float[N,T] u) => (d, e) <int64[2] at = {0, 1}, int64 one = {1}>"
+          "{ m = Concat<axis = 1>(x, u) s = Shape(m) [d] d = Gather(s, at) [e] e = Gather(s, one) }",
+          "m = Concat<axis = 1>(x, u)\ns = Shape(m)\nd = Gather(s, at)\ne = Gather(s, one)\n");
+}
+
 static void test_common(void **state)
 {
     (void)state;
@@ -309,7 +323,7 @@ int main(void)
         cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
         cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_broadcasts),
-        cmocka_unit_test(test_targets), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

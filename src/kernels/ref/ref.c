@@ -146,6 +146,16 @@ static void log_softmax(const float *x, float *y, size_t n)
         y[i] = (float)((double)x[i] - (double)top - shift);
 }
 
+static void turn(const opf_turn *t)
+{
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)t->n; k++) {
+        const float a = t->x[k * t->x_step], b = t->x[k * t->x_step + t->x_gap];
+        const float *cos = t->cos + k * t->cos_step, *sin = t->sin + k * t->sin_step;
+        t->y[k * t->y_step] = a * cos[0] - b * sin[0];
+        t->y[k * t->y_step + t->y_gap] = b * cos[t->cos_gap] + a * sin[t->sin_gap];
+    }
+}
+
 static void depthwise(const opf_depthwise *d)
 {
     for (size_t o = 0; o < d->lines; o++)
@@ -231,6 +241,7 @@ void opf_kern_init_ref(opf_kern *kern)
         .rms_norm    = rms_norm,
         .softmax     = softmax,
         .log_softmax = log_softmax,
+        .turn        = turn,
         .reduce_sum  = reduce_sum,
         .reduce_max  = reduce_max,
         .depthwise   = depthwise,

@@ -178,12 +178,53 @@ static void log_softmax(const float *x, float *y, size_t n)
         v_store_n(y + i, v_sub(v_sub(v_load_n(x + i, n - i), max), shift), n - i);
 }
 
+V_INLINE v_f load_part(const float *x, size_t n)
+{
+    return n < V_N ? v_load_n(x, n) : v_load(x);
+}
+
+V_INLINE void store_part(float *y, v_f x, size_t n)
+{
+    if (n < V_N)
+        v_store_n(y, x, n);
+    else
+        v_store(y, x);
+}
+
+/* Firsts and seconds lie in rows of their own. */
+static void turn_rows(const opf_turn *t)
+{
+    for (size_t k = 0; k < t->n; k += V_N) {
+        const size_t n = t->n - k;
+        const v_f    a = load_part(t->x + k, n), b = load_part(t->x + t->x_gap + k, n);
+        const v_f    c = load_part(t->cos + k, n), s = load_part(t->sin + k, n);
+        const v_f    c2 = load_part(t->cos + t->cos_gap + k, n), s2 = load_part(t->sin + t->sin_gap + k, n);
+        store_part(t->y + k, v_fnma(b, s, v_mul(a, c)), n);
+        store_part(t->y + t->y_gap + k, v_fma(a, s2, v_mul(b, c2)), n);
+    }
+}
+
+static void turn(const opf_turn *t)
+{
+    if (t->x_step == 1 && t->y_step == 1 && t->cos_step == 1 && t->sin_step == 1) {
+        turn_rows(t);
+        return;
+    }
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)t->n; k++) {
+        const float  a = t->x[k * t->x_step], b = t->x[k * t->x_step + t->x_gap];
+        const float *cos = t->cos + k * t->cos_step, *sin = t->sin + k * t->sin_step;
+        t->y[k * t->y_step]            = fmaf(-b, sin[0], a * cos[0]);
+        t->y[k * t->y_step + t->y_gap] = fmaf(a, sin[t->sin_gap], b * cos[t->cos_gap]);
+    }
+}
+
 void OPF_K(row_init)(opf_kern *kern)
 {
     kern->layer_norm  = layer_norm;
     kern->rms_norm    = rms_norm;
     kern->softmax     = softmax;
     kern->log_softmax = log_softmax;
+    kern->turn        = turn;
     kern->reduce_sum  = reduce_sum;
     kern->abs_sum     = abs_sum;
     kern->square_sum  = square_sum;

@@ -23,8 +23,8 @@ static const spelling *find(const opf_op *op)
 }
 
 /* What every opset must spell. Attention as fusion makes it has a plain softmax, which differs from the operator only
-   where a mask hides things. A guarded norm is always fusion's own. Swish is two old nodes, and ONNX Runtime 1.32 has
-   no kernel for it. */
+   where a mask hides things; turned operands are always fusion's own, as are a guarded norm and angles that broadcast.
+   Swish is two old nodes, and ONNX Runtime 1.32 has no kernel for it. */
 static bool is_always_spelled(opf_graph *graph, opf_node_id id)
 {
     enum { MASK = 3 };
@@ -33,9 +33,12 @@ static bool is_always_spelled(opf_graph *graph, opf_node_id id)
         return opf_graph_value(graph, node->inputs[0])->info.type == OPF_FLOAT;
     if (node->op == &opf_op_LpNormalization)
         return opf_node_attr(node, "guard") != NULL;
+    if (node->op == &opf_op_RotaryEmbedding)
+        return opf_node_int(node, "broadcast", 0) != 0;
     if (node->op != &opf_op_Attention || opf_node_attr(node, "masked_score") == NULL)
         return false;
-    if (node->n_own_inputs > MASK && node->inputs[MASK] != 0)
+    if ((node->n_own_inputs > MASK && node->inputs[MASK] != 0) || opf_node_int(node, "q_rotated", 0) != 0 ||
+        opf_node_int(node, "k_rotated", 0) != 0)
         return true;
     opf_node_remove_attr(node, "masked_score");
     return false;

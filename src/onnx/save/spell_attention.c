@@ -4,10 +4,12 @@
 
 #include <math.h>
 
-enum { Q, K, V, MASK };
+enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11 };
 
 typedef struct attention {
     bool is_joined; /* [batch, length, heads * size], else [batch, heads, length, size] */
+    bool is_split;  /* joined, and taken apart: into one head too where something is turned, as angles have an axis for
+                       it */
     int64_t q_heads, kv_heads;
     opf_type type;
     float scale;
@@ -17,7 +19,7 @@ typedef struct attention {
 static void check(opf_contrib *c)
 {
     const bool is_plain = opf_contrib_attr(c, "masked_score").type != OPF_ATTR_NONE;
-    for (uint32_t i = MASK + 1; i < c->n_inputs; i++)
+    for (uint32_t i = MASK + 1; i < Q_COS; i++)
         if (opf_contrib_in(c, i) != 0)
             opf_contrib_fail(c, OPF_UNSUPPORTED, "input %u has no spelling in older operators", i);
     for (uint32_t o = 1; o < c->n_outputs; o++)
@@ -43,6 +45,7 @@ static attention read_attention(opf_contrib *c)
     }
     if (!opf_contrib_failed(c) && (a.q_heads < 1 || a.kv_heads < 1))
         opf_contrib_fail(c, OPF_UNSUPPORTED, "there are no heads");
+    a.is_split = a.is_joined && (a.q_heads != 1 || opf_contrib_in(c, Q_COS) != 0 || opf_contrib_in(c, K_COS) != 0);
     a.scale = given.f;
     if (given.type == OPF_ATTR_NONE && !opf_contrib_failed(c)) {
         const int64_t width = opf_contrib_dim(c, opf_contrib_in(c, Q), -1, "Q");
@@ -54,7 +57,7 @@ static attention read_attention(opf_contrib *c)
 /* [batch, heads, length, size]; or, for K, with the last two axes exchanged. */
 static opf_value_id take_heads(opf_contrib *c, const attention *a, opf_value_id x, int64_t heads, bool is_transposed)
 {
-    if (a->is_joined && heads != 1) {
+    if (a->is_split) {
         x = OPF_APPLY(c, Reshape, x, opf_contrib_ints(c, OPF_INTS(0, 0, heads, -1)));
         return is_transposed ? opf_contrib_transpose(c, x, OPF_INTS(0, 2, 3, 1))
                              : opf_contrib_transpose(c, x, OPF_INTS(0, 2, 1, 3));
@@ -71,8 +74,6 @@ static opf_value_id repeat_heads(opf_contrib *c, const attention *a, opf_value_i
     const int64_t times = a->q_heads / a->kv_heads;
     if (times == 1)
         return x;
-    if (a->is_joined && a->kv_heads == 1)
-        x = OPF_APPLY(c, Unsqueeze, x, opf_contrib_ints(c, OPF_INTS(1)));
     const int64_t size = opf_contrib_dim(c, x, 3, "a head");
     const opf_value_id single = OPF_APPLY(c, Unsqueeze, x, opf_contrib_ints(c, OPF_INTS(2)));
     const opf_value_id full = OPF_APPLY(c, Expand, single, opf_contrib_ints(c, OPF_INTS(1, 1, times, 1, 1)));
@@ -89,13 +90,23 @@ static opf_value_id scale(opf_contrib *c, const attention *a, opf_value_id x)
     return a->scale == 1 ? x : OPF_APPLY(c, Mul, x, opf_contrib_number(c, a->type, (double)a->scale));
 }
 
+/* x turned by the angles from input `cos` on, if there are such. */
+static opf_value_id turn(opf_contrib *c, opf_value_id x, uint32_t cos, const char *rotated, const char *interleaved)
+{
+    const int64_t n = opf_contrib_int(c, rotated, 0);
+    return n == 0 ? x
+                  : opf_spell_turn(c, x, opf_contrib_in(c, cos), opf_contrib_in(c, cos + 1), n,
+                                   opf_contrib_int(c, interleaved, 0) != 0);
+}
+
 static opf_value_id scaled_product(opf_contrib *c, const attention *a)
 {
-    const bool repeats = a->q_heads != a->kv_heads;
-    const opf_value_id q = take_heads(c, a, opf_contrib_in(c, Q), a->q_heads, false);
-    opf_value_id k = take_heads(c, a, opf_contrib_in(c, K), a->kv_heads, !repeats);
-    if (repeats)
-        k = transpose_last(c, repeat_heads(c, a, k));
+    const bool in_steps = a->q_heads != a->kv_heads || opf_contrib_in(c, K_COS) != 0;
+    opf_value_id q = take_heads(c, a, opf_contrib_in(c, Q), a->q_heads, false);
+    opf_value_id k = take_heads(c, a, opf_contrib_in(c, K), a->kv_heads, !in_steps);
+    q = turn(c, q, Q_COS, "q_rotated", "q_interleaved");
+    if (in_steps)
+        k = transpose_last(c, repeat_heads(c, a, turn(c, k, K_COS, "k_rotated", "k_interleaved")));
     return scale(c, a, OPF_APPLY(c, MatMul, q, k));
 }
 
@@ -114,9 +125,9 @@ static opf_value_id cap(opf_contrib *c, const attention *a, opf_value_id x)
 }
 
 /* Products of one head have no axis for it. */
-static opf_value_id mask_of(opf_contrib *c, opf_value_id scores)
+static opf_value_id mask_of(opf_contrib *c, opf_value_id scores, uint32_t input)
 {
-    const opf_value_id mask = opf_contrib_in(c, MASK);
+    const opf_value_id mask = opf_contrib_in(c, input);
     const int32_t rank = opf_contrib_rank(c, mask, "the mask");
     if (rank < 4 || opf_contrib_rank(c, scores, "the scores") == 4)
         return mask;
@@ -138,14 +149,16 @@ static opf_value_id add_by_windows(opf_contrib *c, const attention *a, opf_value
 static opf_value_id hide(opf_contrib *c, const attention *a, opf_value_id x)
 {
     const int64_t windows = opf_contrib_int(c, "mask_windows", 0);
+    const double hidden = (double)opf_contrib_float(c, "masked_score", 0);
+    if (opf_contrib_in(c, CHOICE) != 0)
+        x = OPF_APPLY(c, Where, mask_of(c, x, CHOICE), x, opf_contrib_number(c, a->type, hidden));
     if (opf_contrib_in(c, MASK) == 0)
         return x;
     if (windows != 0)
         return add_by_windows(c, a, x, windows);
-    const opf_value_id mask = mask_of(c, x);
+    const opf_value_id mask = mask_of(c, x, MASK);
     if (opf_contrib_type(c, mask, "the mask") != OPF_BOOL)
         return OPF_APPLY(c, Add, x, mask);
-    const double hidden = (double)opf_contrib_float(c, "masked_score", 0);
     return OPF_APPLY(c, Where, mask, x, opf_contrib_number(c, a->type, hidden));
 }
 
@@ -214,7 +227,8 @@ static opf_value_id take_batches(opf_contrib *c, opf_value_id x, int64_t heads, 
 static bool spell_by_positions(opf_contrib *c, const attention *a)
 {
     opf_value_id x[3];
-    if (!a->is_joined || a->q_heads != a->kv_heads || opf_contrib_in(c, MASK) != 0)
+    if (!a->is_joined || a->q_heads != a->kv_heads || opf_contrib_in(c, MASK) != 0 || opf_contrib_in(c, Q_COS) != 0 ||
+        opf_contrib_in(c, K_COS) != 0)
         return false;
     for (uint32_t i = Q; i <= V; i++) {
         x[i] = exchanged(c, opf_contrib_in(c, i));
@@ -238,7 +252,7 @@ void opf_spell_Attention(opf_contrib *c)
     const opf_value_id weights = soften(c, hide(c, &a, cap(c, &a, scaled_product(c, &a))));
     const opf_value_id v = repeat_heads(c, &a, take_heads(c, &a, opf_contrib_in(c, V), a.kv_heads, false));
     opf_value_id y = OPF_APPLY(c, MatMul, weights, v);
-    if (a.is_joined && a.q_heads != 1)
+    if (a.is_split)
         y = OPF_APPLY(c, Reshape, opf_contrib_transpose(c, y, OPF_INTS(0, 2, 1, 3)),
                       opf_contrib_ints(c, OPF_INTS(0, 0, -1)));
     opf_contrib_bind(c, 0, y);
