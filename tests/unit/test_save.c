@@ -189,38 +189,38 @@ static const exchange exchanges[] = {
     {"g (float[N,S,8] x, float[N,S,8] z, float[8] w0, float[8] w1, float[8] w2) => (y, t) { s = Add(x, w0) t = Add(s, "
      "z)"
      " y = LayerNormalization(t, w1, w2) }",
-     "N=2 S=3", "SkipLayerNormalization"},
+     "N=2 S=3", "SkipLayerNormalization", false},
     {"g (float[N,S,8] x, float[N,S,8] z, float[8] w1) => (y) { t = Add(x, z) y = RMSNormalization(t, w1) }", "N=2 S=3",
-     "SkipSimplifiedLayerNormalization"},
+     "SkipSimplifiedLayerNormalization", false},
     {"g (float[N,S,8] x, float[N,S,8] z, float[8] w1) => (y) { t = Add(x, z) y = RMSNormalization(t, w1) }", "N=2 S=3",
      "-SkipSimplifiedLayerNormalization", true},
     /* The sum is larger than what is added. */
     {"g (float[N,S,8] x, float[S,8] z, float[8] w1) => (y) { t = Add(x, z) y = RMSNormalization(t, w1) }", "N=2 S=3",
-     "-SkipSimplifiedLayerNormalization"},
-    {"g (float[N,8] x, float[8] w1) => (y) { t = Add(x, w1) y = Gelu(t) }", "N=3", "BiasGelu"},
-    {"g (float[N,8] x, float[8] w1) => (y, t) { t = Add(x, w1) y = Gelu(t) }", "N=3", "-BiasGelu"},
+     "-SkipSimplifiedLayerNormalization", false},
+    {"g (float[N,8] x, float[8] w1) => (y) { t = Add(x, w1) y = Gelu(t) }", "N=3", "BiasGelu", false},
+    {"g (float[N,8] x, float[8] w1) => (y, t) { t = Add(x, w1) y = Gelu(t) }", "N=3", "-BiasGelu", false},
     {"g (float[N,8] x, float[8] w1) => (y) { t = Add(w1, x) y = Gelu <approximate = \"tanh\"> (t) }", "N=3",
-     "FastGelu"},
-    {"g (double[N,8] x) => (y) { y = Gelu(x) }", "N=3", "-FastGelu"},
-    {"g (float[N,8] x) => (y) { y = Swish <alpha = 1.7> (x) }", "N=3", "QuickGelu"},
+     "FastGelu", false},
+    {"g (double[N,8] x) => (y) { y = Gelu(x) }", "N=3", "-FastGelu", false},
+    {"g (float[N,8] x) => (y) { y = Swish <alpha = 1.7> (x) }", "N=3", "QuickGelu", false},
     {"g (float[N,4,5] x, float[N,6,5] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) p = MatMul(x, t)"
      " f = Constant <value_float = 0.25> () y = Mul(p, f) }",
-     "N=3", "FusedMatMul"},
+     "N=3", "FusedMatMul", false},
     {"g (float[N,4,9] x, float[4,4,3] w) => (y) { c = Conv <pads = [1, 1]> (x, w) s = Add(c, x) y = LeakyRelu <alpha = "
      "0.3> (s) }",
-     "N=3", "FusedConv"},
+     "N=3", "FusedConv", false},
     {"g (float[N,16,9,9] x, float[16,16,3,3] w) => (y) { c = Conv <pads = [1, 1, 1, 1]> (x, w) s = Add(c, x) y = "
      "Relu(s) }",
      "N=3", "-FusedConv", true},
     {"g (float[N,S,8] q, float[N,S,4] k, float[N,S,4] v) => (y) {"
      " y = Attention <is_causal = 1, q_num_heads = 4, kv_num_heads = 2> (q, k, v) }",
-     "N=2 S=5", "GroupQueryAttention"},
+     "N=2 S=5", "GroupQueryAttention", false},
     {"g (float[N,S,8] q, float[N,T,8] k, float[N,T,8] v) => (y) {"
      " y = Attention <q_num_heads = 4, kv_num_heads = 4, scale = 0.4> (q, k, v) }",
-     "N=2 S=5 T=3", "MultiHeadAttention"},
+     "N=2 S=5 T=3", "MultiHeadAttention", false},
     {"g (float[N,S,8] x, float[8,24] w1, float[24] w2) => (y) { a = MatMul(x, w1) b = Add(a, w2)"
      " q, k, v = Split <axis = -1, num_outputs = 3> (b) y = Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v) }",
-     "N=2 S=5", "-Split"},
+     "N=2 S=5", "-Split", false},
 };
 
 static bool has_op(const opf_saved *saved, const char *op)
