@@ -591,6 +591,22 @@ def bench_ablate(_):
         demand_keys(entry, "off", "median_ms", "min_ms", "slowdown")
 
 
+@check
+def a_weight_that_is_also_an_input_and_not_fed(folder):
+    conv_model(folder / "m.onnx", [norm_node()], inputs=[floats("w", 2, 2, 1, 1)], initializers=NORM)
+    explained = opfuse_json("explain", folder / "m.onnx")
+    assert explained["nodes_unfed"] == 1 and not explained["fusions"], explained
+    assert "a run that feeds no initializer: 1 kernels" in expect(0, "explain", folder / "m.onnx").stdout
+    report = opfuse_json("bench", folder / "m.onnx", "--runs", 3, "--ablate")
+    assert len(report["steps"]) == 1 and [entry["off"] for entry in report["ablation"]] == ["conv-bn"], report
+    report = opfuse_json("bench", folder / "m.onnx", "--runs", 3, "--ablate", "-i", "w=random")
+    assert len(report["steps"]) == explained["nodes_after"] and not report["ablation"], report
+    checks = opfuse_json("verify", folder / "m.onnx", "--each")["checks"]
+    assert any(c.get("rewrite", "").startswith("conv-bn") for c in checks), "the graph that runs is what is taken apart"
+    assert any("defaults fed" in c["input"] for c in checks), checks
+    assert "nodes_unfed" not in opfuse_json("explain", folder / "m.onnx", "--freeze")
+
+
 def write_case(folder, expected):
     double_model_folder = folder / "test_data_set_0"
     double_model_folder.mkdir(parents=True)

@@ -295,6 +295,25 @@ static void test_symbols_in_conflict(void **state)
     close_twins(&t);
 }
 
+/* What fusing the open graph took for granted of N and C, the frozen one takes too. */
+static void test_operand_that_enlarges(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "g (float[3,4] x, float[4,N] v, float[C] t, float[4] d) => (y) { s = Mul(x, d)  m = MatMul(s, v)  p = Mul(m, t)  y = Relu(p) }";
+    static const char *const sizes[] = {"N=5 C=5", "N=5 C=1", "N=1 C=6"};
+    size_t                   steps[3];
+    for (int i = 0; i < 3; i++) {
+        twins t;
+        open_twins(&t, text, NULL, 10, OPF_MODE_FUSED, sizes[i]);
+        check_turns(&t);
+        assert_int_equal(t.out[0].dims[1], i == 2 ? 6 : 5);
+        steps[i] = count_steps(&t);
+        close_twins(&t);
+    }
+    assert_true(steps[0] == steps[1] && steps[1] < steps[2]);
+}
+
 /* A symbol that the default has too (it is 3 there) says nothing of the frozen graph. */
 static void test_symbol_of_a_default(void **state)
 {
@@ -424,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_overridable),
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_symbols_in_conflict),
+        cmocka_unit_test(test_operand_that_enlarges),
         cmocka_unit_test(test_symbol_of_a_default),
         cmocka_unit_test(test_useless_default),
         cmocka_unit_test(test_planned_runs_allocate_nothing),
