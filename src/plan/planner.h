@@ -117,6 +117,7 @@ extern opf_status opf_lower_conv_transpose(opf_planner *planner, opf_node_id nod
 extern opf_status opf_lower_matmul(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_attention(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_rotary(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_recurrent(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_group_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_rows(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);

@@ -97,7 +97,7 @@ static opf_text pb_graph(const opf_graph *graph, uint32_t n_captures, opf_arena 
 static opf_text pb_attr(const opf_node *node, const opf_attr *attr, opf_arena *arena)
 {
     static const int types[] = {[OPF_ATTR_INT] = 2,    [OPF_ATTR_FLOAT] = 1,  [OPF_ATTR_STRING] = 3, [OPF_ATTR_INTS] = 7,
-                                [OPF_ATTR_FLOATS] = 6, [OPF_ATTR_TENSOR] = 4, [OPF_ATTR_GRAPH] = 5};
+                                [OPF_ATTR_FLOATS] = 6, [OPF_ATTR_TENSOR] = 4, [OPF_ATTR_GRAPH] = 5, [OPF_ATTR_STRINGS] = 8};
     opf_text t = pb_begin(arena), inner;
     pb_string(&t, 1, attr->name);
     pb_int(&t, 20, types[attr->type]);
@@ -118,6 +118,10 @@ static opf_text pb_attr(const opf_node *node, const opf_attr *attr, opf_arena *a
     case OPF_ATTR_FLOATS:
         for (uint32_t i = 0; i < attr->n; i++)
             pb_float(&t, 7, attr->floats[i]);
+        break;
+    case OPF_ATTR_STRINGS:
+        for (uint32_t i = 0; i < attr->n; i++)
+            pb_string(&t, 9, attr->strings[i]);
         break;
     case OPF_ATTR_TENSOR:
         inner = pb_constant(arena, NULL, attr->tensor);
