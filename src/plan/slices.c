@@ -234,3 +234,11 @@ opf_status opf_plan_alloc_image(opf_planner *planner, opf_value_id value, const 
 {
     return alloc(planner, value, order, true, place, error);
 }
+
+opf_status opf_plan_alloc_strided(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error)
+{
+    if (!opf_plan_slice(planner, value, place))
+        return opf_plan_alloc_slice(planner, value, opf_plan_wants_row_major(planner, value, order) ? NULL : order, place, error);
+    planner->places[value] = *place;
+    return OPF_OK;
+}
