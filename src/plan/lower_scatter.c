@@ -9,18 +9,23 @@
 
 #include <string.h>
 
+/* n slices: where in the updates and in y, and how far the next ones are; in elements. */
 typedef struct {
-    opf_place   data, indices, updates, y;
-    size_t      size;   /* bytes of an element */
-    int32_t     axis;   /* ScatterElements: the one that indices count; ScatterND: -1 */
-    int32_t     depth;  /* axes of y that an index names; ScatterElements: all */
-    int64_t     n;      /* updates, each a slice along y's other axes */
-    int64_t     stride; /* from one update to the next, elements */
-    int64_t     slice;  /* elements of an update */
-    bool        is_row; /* they are neighbours on both sides */
-    bool        is_known;
-    opf_series *series; /* then: offsets of the slices in y */
-    uint32_t    n_series;
+    int64_t n, from, from_step, to, to_step;
+} move;
+
+typedef struct {
+    opf_place      data, indices, updates, y;
+    size_t         size;   /* bytes of an element */
+    int32_t        axis;   /* ScatterElements: the one that indices count; ScatterND: -1 */
+    int32_t        depth;  /* axes of y that an index names; ScatterElements: all */
+    int64_t        n;      /* updates, each a slice along y's other axes */
+    const int64_t *from;   /* where each is */
+    int64_t        slice;  /* elements of an update */
+    bool           is_row; /* they are neighbours on both sides */
+    bool           is_known;
+    move          *moves; /* then: all of them */
+    uint32_t       n_moves, moves_capacity;
 } scatter_args;
 
 /* ---- running ---- */
@@ -63,23 +68,21 @@ static void copy_data(const opf_run_env *env, const scatter_args *s, char *y)
         opf_move_grid(8 * s->size, (opf_grid){y, 0, s->y.strides}, (opf_grid){data, 0, s->data.strides}, s->y.rank, s->y.dims);
 }
 
-/* Updates from number `from` on, to the slices of a series of offsets. */
-static void copy_updates(const scatter_args *s, char *updates, int64_t from, const opf_series *to, char *y)
+static void copy_slices(const scatter_args *s, char *updates, const move *m, char *y)
 {
-    if (s->slice == 1 || (s->is_row && to->step == s->slice && s->stride == s->slice)) {
-        const int64_t n = s->slice == 1 ? to->n : to->n * s->slice, one = 1;
-        const bool    single = s->slice == 1;
-        opf_move_grid(8 * s->size, (opf_grid){y, to->first, single ? &to->step : &one},
-                      (opf_grid){updates, from * s->stride, single ? &s->stride : &one}, 1, &n);
+    const int64_t one = 1, n = s->slice == 1 ? m->n : m->n * s->slice;
+    if (s->slice == 1 || (s->is_row && m->from_step == s->slice && m->to_step == s->slice)) {
+        opf_move_grid(8 * s->size, (opf_grid){y, m->to, s->slice == 1 ? &m->to_step : &one},
+                      (opf_grid){updates, m->from, s->slice == 1 ? &m->from_step : &one}, 1, &n);
         return;
     }
-    for (int64_t i = 0; i < to->n; i++) {
-        const int64_t src = (from + i) * s->stride, dst = to->first + i * to->step;
+    for (int64_t i = 0; i < m->n; i++) {
+        const int64_t from = m->from + i * m->from_step, to = m->to + i * m->to_step;
         if (s->is_row)
-            memcpy(y + dst * (int64_t)s->size, updates + src * (int64_t)s->size, (size_t)s->slice * s->size);
+            memcpy(y + to * (int64_t)s->size, updates + from * (int64_t)s->size, (size_t)s->slice * s->size);
         else
-            opf_move_grid(8 * s->size, (opf_grid){y, dst, s->y.strides + s->depth},
-                          (opf_grid){updates, src, s->updates.strides + s->updates.rank - (s->y.rank - s->depth)}, s->y.rank - s->depth,
+            opf_move_grid(8 * s->size, (opf_grid){y, to, s->y.strides + s->depth},
+                          (opf_grid){updates, from, s->updates.strides + s->updates.rank - (s->y.rank - s->depth)}, s->y.rank - s->depth,
                           s->y.dims + s->depth);
     }
 }
@@ -92,37 +95,40 @@ static void run_scatter(const opf_run_env *env, const void *args, size_t begin, 
         return;
     char *y = opf_ref_data(env, opf_place_ref(&s->y)), *updates = opf_ref_data(env, opf_place_ref(&s->updates));
     copy_data(env, s, y);
-    if (s->is_known) {
-        int64_t from = 0;
-        for (uint32_t i = 0; i < s->n_series; from += s->series[i++].n)
-            copy_updates(s, updates, from, &s->series[i], y);
-        return;
-    }
+    for (uint32_t i = 0; i < s->n_moves; i++)
+        copy_slices(s, updates, &s->moves[i], y);
     const void *indices = opf_ref_data(env, opf_place_ref(&s->indices));
-    for (int64_t i = 0; i < s->n; i++) {
-        opf_series one = {.n = 1};
-        (void)find_offset(s, s->indices.type, indices, i, &one.first, NULL); /* checked before */
-        copy_updates(s, updates, i, &one, y);
+    for (int64_t i = 0; i < s->n && !s->is_known; i++) {
+        move one = {.n = 1, .from = s->from[i]};
+        (void)find_offset(s, s->indices.type, indices, i, &one.to, NULL); /* checked before */
+        copy_slices(s, updates, &one, y);
     }
 }
 
 /* ---- lowering ---- */
 
-/* Offsets of known indices. Where one is out of range they count as unknown: the run says so. */
-static opf_status find_series(opf_planner *planner, scatter_args *s, opf_error *error)
+/* Known indices become moves. Where one is out of range they count as unknown: the run says so. */
+static opf_status find_moves(opf_planner *planner, scatter_args *s, opf_error *error)
 {
     const int64_t *numbers;
-    int64_t       *offsets = NULL;
+    int64_t       *to;
     OPF_TRY(opf_plan_numbers(planner, &s->indices, &numbers, error));
     if (numbers == NULL)
         return OPF_OK;
-    offsets = OPF_NEW(planner->arena, int64_t, (size_t)s->n);
-    OPF_OOM_IF(error, offsets == NULL);
+    to = OPF_NEW(planner->arena, int64_t, (size_t)s->n);
+    OPF_OOM_IF(error, to == NULL);
     for (int64_t i = 0; i < s->n; i++)
-        if (find_offset(s, OPF_INT64, numbers, i, &offsets[i], NULL) != OPF_OK)
+        if (find_offset(s, OPF_INT64, numbers, i, &to[i], NULL) != OPF_OK)
             return OPF_OK;
     s->is_known = true;
-    return opf_plan_series(planner, offsets, (size_t)s->n, &s->series, &s->n_series, error);
+    for (int64_t i = 0; i < s->n; i += s->moves[s->n_moves - 1].n) {
+        const bool more = i + 1 < s->n;
+        move       m    = {1, s->from[i], more ? s->from[i + 1] - s->from[i] : 0, to[i], more ? to[i + 1] - to[i] : 0};
+        while (i + m.n < s->n && s->from[i + m.n] == m.from + m.n * m.from_step && to[i + m.n] == m.to + m.n * m.to_step)
+            m.n++;
+        OPF_OOM_IF(error, !OPF_PUSH(planner->arena, s->moves, s->n_moves, s->moves_capacity, m));
+    }
+    return OPF_OK;
 }
 
 static bool replaces(const opf_planner *planner, const opf_node *node)
@@ -168,15 +174,13 @@ opf_status opf_lower_scatter(opf_planner *planner, opf_node_id id, bool *done, o
     describe(node, s);
     opf_place_order(&s->data, order);
     OPF_TRY(opf_plan_alloc_strided(planner, node->outputs[0], order, &s->y, error));
-    OPF_TRY(find_series(planner, s, error));
+    const int32_t first = s->updates.rank - (s->y.rank - s->depth); /* axis of updates that a slice begins with */
+    s->is_row           = is_row(&s->updates, first) && is_row(&s->y, s->depth);
+    s->from             = opf_place_offsets(planner->arena, &s->updates, 0, first - 1);
+    OPF_OOM_IF(error, s->from == NULL);
+    OPF_TRY(find_moves(planner, s, error));
     if (!s->is_known)
         OPF_TRY(opf_plan_dense(planner, &s->indices, NULL, error));
-    const int32_t first = s->updates.rank - (s->y.rank - s->depth); /* axis of updates that a slice begins with */
-    if (!opf_place_linear(&s->updates, 0, first - 1, &s->stride)) {
-        OPF_TRY(opf_plan_dense(planner, &s->updates, NULL, error));
-        (void)opf_place_linear(&s->updates, 0, first - 1, &s->stride);
-    }
-    s->is_row          = is_row(&s->updates, first) && is_row(&s->y, s->depth);
     opf_plan_step step = {.kernel = "scatter", .run = run_scatter, .check = check_scatter, .args = s, .units = 1};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     opf_plan_reads(planner, &s->data);
