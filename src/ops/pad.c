@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/pad.h"
+
 #include "ops/lift.h"
 #include "ops/movement.h"
 
 #include <string.h>
 
-typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP, PAD_MODES } pad_mode;
-
-static opf_status get_mode(const char *name, pad_mode *mode, opf_error *error)
+opf_status opf_pad_read(const char *name, opf_pad *mode, opf_error *error)
 {
-    static const char *const names[PAD_MODES] = {"constant", "reflect", "edge", "wrap"};
-    for (int m = 0; m < PAD_MODES; m++)
+    static const char *const names[OPF_PAD_COUNT] = {"constant", "reflect", "edge", "wrap"};
+    for (int m = 0; m < OPF_PAD_COUNT; m++)
         if (strcmp(names[m], name) == 0) {
-            *mode = (pad_mode)m;
+            *mode = (opf_pad)m;
             return OPF_OK;
         }
     return opf_fail(error, OPF_INVALID_MODEL, "mode \"%s\" does not exist", name);
 }
 
 /* What is taken from the tensor must be there: it is cut by negative pads first. */
-static opf_status check_source(pad_mode mode, int32_t axis, int64_t d, int64_t before, int64_t after, opf_error *error)
+static opf_status check_source(opf_pad mode, int32_t axis, int64_t d, int64_t before, int64_t after, opf_error *error)
 {
     int64_t left = before < 0 ? d + before : d; /* d is at least 0: no overflow */
     OPF_FAIL_IF(error, left < 0 || (after < 0 && left + after < 0), OPF_INVALID_INPUT,
                 "axis %d of %lld elements is padded by %lld and %lld", axis, (long long)d, (long long)before,
                 (long long)after);
     left += after < 0 ? after : 0;
-    bool needs = mode != PAD_CONSTANT && (before > 0 || after > 0);
+    bool needs = mode != OPF_PAD_CONSTANT && (before > 0 || after > 0);
     OPF_FAIL_IF(error, needs && left == 0, OPF_INVALID_INPUT, "axis %d is empty and cannot be padded out of itself",
                 axis);
     return OPF_OK;
@@ -66,8 +66,8 @@ static opf_status infer_pad(opf_infer *infer, opf_error *error)
     const opf_info *in = infer->in[0];
     opf_dim         before[OPF_MAX_RANK], after[OPF_MAX_RANK], dims[OPF_MAX_RANK];
     bool            known;
-    pad_mode        mode;
-    OPF_TRY(get_mode(opf_node_string(infer->node, "mode", "constant"), &mode, error));
+    opf_pad        mode;
+    OPF_TRY(opf_pad_read(opf_node_string(infer->node, "mode", "constant"), &mode, error));
     if (in->rank < 0)
         return OPF_OK;
     OPF_TRY(get_pads(infer, in->rank, before, after, &known, error));
@@ -85,18 +85,18 @@ static opf_status infer_pad(opf_infer *infer, opf_error *error)
 /* ---- reference ---- */
 
 /* Which element of [0, d) stands at position i of the padded axis, -1 for the constant. [low, high) is what is left. */
-static int64_t source_index(pad_mode mode, int64_t i, int64_t low, int64_t high)
+static int64_t source_index(opf_pad mode, int64_t i, int64_t low, int64_t high)
 {
     int64_t n = high - low, k = i - low;
     if (k >= 0 && k < n)
         return i;
     switch (mode) {
-    case PAD_EDGE:
+    case OPF_PAD_EDGE:
         return k < 0 ? low : high - 1;
-    case PAD_WRAP:
+    case OPF_PAD_WRAP:
         k %= n;
         return low + (k < 0 ? k + n : k);
-    case PAD_REFLECT:
+    case OPF_PAD_REFLECT:
         if (n == 1)
             return low;
         k %= 2 * (n - 1);
@@ -108,7 +108,7 @@ static int64_t source_index(pad_mode mode, int64_t i, int64_t low, int64_t high)
 }
 
 typedef struct padding {
-    pad_mode mode;
+    opf_pad mode;
     int64_t  before[OPF_MAX_RANK], low[OPF_MAX_RANK], high[OPF_MAX_RANK];
 } padding;
 
@@ -119,7 +119,7 @@ static opf_status get_padding(const opf_call *call, padding *p, opf_error *error
     int64_t         pads[2 * OPF_MAX_RANK], axes[OPF_MAX_RANK];
     size_t n_axes = has_axes ? opf_view_count(&call->in[3]) : (size_t)in->rank, n_pads = opf_view_count(&call->in[1]);
     memset(p, 0, sizeof *p);
-    OPF_TRY(get_mode(opf_call_string(call, "mode", "constant"), &p->mode, error));
+    OPF_TRY(opf_pad_read(opf_call_string(call, "mode", "constant"), &p->mode, error));
     OPF_FAIL_IF(error, n_axes > (size_t)in->rank || n_pads != 2 * n_axes, OPF_INVALID_INPUT,
                 "pads has %zu elements, %zu axes are padded", n_pads, n_axes);
     const int32_t n = (int32_t)n_axes;

@@ -37,10 +37,22 @@ static void copy_elements(const copy_args *c, const char *src, char *dst, size_t
             memcpy(d, s, c->cols * c->size);
             continue;
         }
-        if (c->size == sizeof(float)) /* a number that the compiler knows: no calls */
-            copy_column(d, c->dst_col, s, c->src_col, c->cols, sizeof(float));
-        else
+        switch (c->size) { /* numbers that the compiler knows: no calls */
+        case 1:
+            copy_column(d, c->dst_col, s, c->src_col, c->cols, 1);
+            break;
+        case 2:
+            copy_column(d, c->dst_col, s, c->src_col, c->cols, 2);
+            break;
+        case 4:
+            copy_column(d, c->dst_col, s, c->src_col, c->cols, 4);
+            break;
+        case 8:
+            copy_column(d, c->dst_col, s, c->src_col, c->cols, 8);
+            break;
+        default:
             copy_column(d, c->dst_col, s, c->src_col, c->cols, c->size);
+        }
     }
 }
 

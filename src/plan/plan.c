@@ -167,7 +167,7 @@ static opf_status mark_orders(opf_planner *planner, opf_error *error)
 static const opf_lower_fn lowerings[] = {
     opf_lower_view,       opf_lower_conv,   opf_lower_conv_transpose, opf_lower_matmul, opf_lower_attention, opf_lower_rotary,
     opf_lower_recurrent,  opf_lower_norm,   opf_lower_rows,           opf_lower_pool,   opf_lower_reduce,    opf_lower_group_norm,
-    opf_lower_concat,     opf_lower_gather, opf_lower_batch_norm,     opf_lower_resize,
+    opf_lower_concat,     opf_lower_gather, opf_lower_batch_norm,     opf_lower_resize, opf_lower_pad,       opf_lower_scatter,
     opf_lower_elementwise, opf_lower_reference,
 };
 

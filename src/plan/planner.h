@@ -48,6 +48,8 @@ const opf_node *opf_plan_split_of(const opf_planner *planner, opf_value_id value
    there. For an image, order is channels-last or NULL, for planes; it has one stride from pixel to pixel. */
 opf_status opf_plan_alloc_slice(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
 opf_status opf_plan_alloc_image(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
+/* For what writes on any strides: the slice whatever its order, else memory in that order, or row-major where that is wanted. */
+opf_status opf_plan_alloc_strided(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
 /* The slice of the value, whatever its order; false: it has none, or the whole is not placed yet. */
 bool opf_plan_slice(const opf_planner *planner, opf_value_id value, opf_place *place);
 bool opf_plan_slice_has_order(const opf_place *slice, const int32_t *order);
@@ -126,6 +128,8 @@ extern opf_status opf_lower_resize(opf_planner *planner, opf_node_id node, bool 
 extern opf_status opf_lower_reduce(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_batch_norm(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_concat(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_pad(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
+extern opf_status opf_lower_scatter(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_gather(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_elementwise(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);
 extern opf_status opf_lower_reference(opf_planner *planner, opf_node_id node, bool *done, opf_error *error);

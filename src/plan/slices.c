@@ -234,3 +234,31 @@ opf_status opf_plan_alloc_image(opf_planner *planner, opf_value_id value, const 
 {
     return alloc(planner, value, order, true, place, error);
 }
+
+/* Behind a Transpose, its only reader, the value has the order of `order` with its axes renamed. */
+static bool wants_transposed(const opf_planner *planner, opf_value_id value, const int32_t *order)
+{
+    const int32_t *perm = planner->order_of[value];
+    int32_t        at[OPF_MAX_RANK], renamed[OPF_MAX_RANK];
+    if (perm == NULL)
+        return false;
+    const opf_use *use = opf_graph_single_use(planner->graph, value);
+    for (int32_t i = 0; i < planner->infos[value].rank; i++)
+        at[perm[i]] = i;
+    for (int32_t i = 0; i < planner->infos[value].rank; i++)
+        renamed[i] = at[order[i]];
+    return opf_plan_wants_row_major(planner, opf_graph_node(planner->graph, use->node)->outputs[0], renamed);
+}
+
+opf_status opf_plan_alloc_strided(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error)
+{
+    if (opf_plan_slice(planner, value, place)) {
+        planner->places[value] = *place;
+        return OPF_OK;
+    }
+    if (opf_plan_wants_row_major(planner, value, order))
+        order = NULL;
+    else if (wants_transposed(planner, value, order))
+        order = planner->order_of[value];
+    return opf_plan_alloc_slice(planner, value, order, place, error);
+}
