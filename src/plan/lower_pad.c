@@ -2,7 +2,7 @@
 /*
  * Pad as copies of boxes. Along an axis the result is a few runs: what is there, and before and behind it the constant, an
  * edge element again and again, or pieces of the axis forwards (wrap) and backwards (reflect). A box takes one run of each
- * axis, so it is a strided copy; the constant fills an axis whole, whatever the faster axes hold. What only crops is a view.
+ * axis, so it is a strided copy; the constant fills an axis whole, whatever the faster axes hold.
  */
 #include "ops/pad.h"
 #include "plan/planner.h"
@@ -148,25 +148,10 @@ static bool has_value(const opf_planner *planner, const opf_node *node)
     return true;
 }
 
-/* One run of what is there along every axis: the input is seen where it lies. */
-static bool is_crop(const boxes *b, opf_place *view)
-{
-    *view = b->x;
-    for (int32_t i = 0; i < b->x.rank; i++) {
-        const run *r = b->axes[i].list;
-        if (b->axes[i].n != 1 || r->fill || r->step != 1)
-            return false;
-        view->offset += r->from * view->strides[i];
-        view->dims[i] = r->n;
-    }
-    return true;
-}
-
 opf_status opf_lower_pad(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
     boxes           b    = {.planner = planner};
-    opf_place       view;
     opf_pad         mode;
     bool            few;
     if (node->op != &opf_op_Pad || node->prologue.n != 0 || node->epilogue.n != 0 || !has_value(planner, node) ||
@@ -178,10 +163,6 @@ opf_status opf_lower_pad(opf_planner *planner, opf_node_id id, bool *done, opf_e
     if (!few)
         return OPF_OK;
     *done = true;
-    if (is_crop(&b, &view)) {
-        planner->places[node->outputs[0]] = view;
-        return OPF_OK;
-    }
     OPF_TRY(place_value(planner, node, &b.value, error));
     opf_place_order(&b.x, b.order);
     OPF_TRY(opf_plan_alloc_strided(planner, node->outputs[0], b.order, &b.y, error));
