@@ -7,6 +7,7 @@ Each rule of src/fuse/rules shows its comment, what it finds and what it leaves 
 conditions, and the graphs of tests/rules that it must find and must leave. --check: exit 1 if the page is not up to date.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RULES = ROOT / "src" / "fuse" / "rules"
 EXAMPLES = ROOT / "tests" / "rules"
 PAGE = ROOT / "docs" / "fusions.md"
+ABLATION = ROOT / "bench" / "ablation.json"
 
 TOKEN = re.compile(r'\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<text>"[^"\n]*")|(?P<sign>[()\[\]{},=|?*+/-]))')
 
@@ -253,8 +255,51 @@ def absorber_section(name, family):
     raise SystemExit(f"the table of rules and absorbers in docs/rules.md does not say what {name} does")
 
 
+GAINS = """
+## What they gain
+
+The course that opfuse comes from claims 12 % for ResNet-50 (batch normalisation folded, the residual added before the only
+store), LayerNorm 2 to 3 times faster in one kernel, and 30 % for a BERT block with attention and Q/K/V fused. Measured by
+`bench/ablate.py` on {processor}, {date}: minima of alternating samples, each variant in a process of its own; a slowdown is
+the time of the variant over that with all fusions. Bytes are those of activations that kernels read and write in one run.
+
+{tables}
+
+Why it is less than the claims: what a fusion saves is traffic and dispatch, and these kernels leave little of either. A pass
+over an activation moves its bytes once more at {bandwidth:.0f} GB/s or more from cache (the bytes of the two variants differ by
+what the table tells), while the products beside it run at nine tenths of the processor's peak and take most of the time.
+In a framework that dispatches each operator for microseconds and whose unfused kernels run from memory, the same fusions gain
+what the course says.
+"""
+
+
+def gains():
+    """The section on bench/ablation.json, or nothing before anything was measured."""
+    if not ABLATION.exists():
+        return ""
+    found = json.loads(ABLATION.read_text())
+    cases, tables, rates = found["cases"], [], []
+    for model in dict.fromkeys(case["model"] for case in cases):
+        own = [case for case in cases if case["model"] == model]
+        heads = [f"{' '.join(f'{k}={v}' for k, v in c['sizes'].items())}, {c['threads']} thread{'s' * (c['threads'] > 1)}" for c in own]
+        rows = []
+        for variant in own[0]["variants"]:
+            cells = []
+            for case in own:
+                best, this = case["variants"]["all fusions"], case["variants"][variant]
+                cells.append(f"{this['ms']:.2f} ms" if variant == "all fusions" else f"{this['ms'] / best['ms']:.3f}")
+                if this["ms"] > best["ms"] and this["bytes"] > best["bytes"]:
+                    rates.append((this["bytes"] - best["bytes"]) / (this["ms"] - best["ms"]) / 1e6)
+            first = own[0]["variants"][variant]
+            rows.append(f"| {variant} | {first['kernels']} | {first['bytes'] / 1e6:.1f} | " + " | ".join(cells) + " |")
+        head = f"| {model} | kernels | MB at {heads[0].partition(',')[0]} | " + " | ".join(heads) + " |"
+        tables.append("\n".join([head, "|" + "---|" * (3 + len(own)), *rows]))
+    return GAINS.format(processor=found["processor"], date=found["date"], tables="\n\n".join(tables),
+                        bandwidth=sorted(rates)[len(rates) // 4] if rates else 0)
+
+
 def page():
-    out = [HEAD]
+    out = [HEAD + gains()]
     for line in (RULES / "rules.list").read_text().splitlines():
         if line and not line.startswith("#"):
             out += rule_section(line.strip())
