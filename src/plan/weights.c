@@ -19,7 +19,7 @@ typedef struct {
     const opf_const  *c;
     opf_weight_format format;
     void             *dst;
-    _Atomic int64_t   next; /* unit that nobody has taken */
+    _Atomic int64_t   next, built; /* the unit that nobody has taken; how many are there */
 } job;
 
 struct opf_weights {
@@ -145,6 +145,8 @@ static void build_units(void *user, int32_t thread, int32_t threads)
         for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;) {
             touch_share(j, unit);
             j->format.build(j->c, j->format.numbers, unit, j->dst, scratch);
+            if (atomic_fetch_add(&j->built, 1) + 1 == j->format.units)
+                opf_const_leaves(j->c, give_back, NULL);
         }
     }
 }
@@ -165,8 +167,6 @@ static bool build_all(opf_weights *w, const opf_weights_team *team)
     else
         team->run(team->pool, build_units, &all);
     opf_heap_free(w->heap, all.scratch, threads * all.scratch_bytes);
-    for (uint32_t i = 0; i < w->n_jobs; i++)
-        opf_const_leaves(w->jobs[i].c, give_back, NULL);
     w->n_jobs = 0;
     return true;
 }
