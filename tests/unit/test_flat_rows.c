@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of flat rows, taken apart behind: what follows is their epilogue. As the reference, and the same bits on any
    threads. */
-#include "text_model.h"
-
-typedef struct test_case {
-    const char *kernel; /* that the fused plan has, or NULL */
-    size_t steps;       /* of the fused plan */
-    const char *sizes, *text;
-} test_case;
+#include "steps_case.h"
 
 /* N rows of S positions. */
 #define ROWS(more, outputs)                                                                                            \
@@ -15,7 +9,7 @@ typedef struct test_case {
     "<int64[2] flat = {-1,6}, float[1,1,6] row = {1,2,3,4,5,6}, float[1,1,1] half = {0.5}>"       \
     "{ f = Reshape(x, flat) g = Gemm(f, w, b) shape = Shape(x)"
 
-static const test_case cases[] = {
+static const steps_case cases[] = {
     {"gemm_f32", 1, "N=1 S=1", ROWS(", float[N,S,6] r", "y") " h = Reshape(g, shape) s = Add(h, r) y = Tanh(s) }"},
     {"gemm_f32", 1, "N=3 S=50", ROWS(", float[N,S,6] r", "y") " h = Reshape(g, shape) s = Add(h, r) y = Tanh(s) }"},
     {NULL, 0, "N=0 S=5", ROWS(", float[N,S,6] r", "y") " h = Reshape(g, shape) s = Add(h, r) y = Tanh(s) }"},
@@ -40,36 +34,11 @@ static const test_case cases[] = {
     {"gemm_f32", 2, "N=2 S=3", ROWS("", "y, h") " h = Reshape(g, shape) y = Relu(h) }"},
 };
 
-static void check(const test_case *c)
-{
-    static const int32_t threads[] = {2, 5};
-    const opf_model_options options = {0};
-    text_model m;
-    tensors inputs;
-    results want, first, other;
-    text_model_open(&m, c->text, &options, 1);
-    make_inputs(m.model, c->sizes, 7, &inputs);
-    run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
-    run_model(m.model, OPF_MODE_FUSED, 1, &inputs, c->kernel, c->text, &first);
-    compare_results(&first, &want, 1e-5, 1e-5, "fused", c->sizes, c->text);
-    if (first.n_steps != c->steps)
-        fail_msg("%zu steps instead of %zu\n%s", first.n_steps, c->steps, c->text);
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        run_model(m.model, OPF_MODE_FUSED, threads[i], &inputs, NULL, c->text, &other);
-        same_bits(&first, &other, threads[i], c->sizes, c->text);
-        free_results(&other);
-    }
-    free_results(&first);
-    free_results(&want);
-    free_tensors(&inputs);
-    text_model_close(&m);
-}
-
 static void test_flat_rows(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check(&cases[i]);
+        check_steps(&cases[i]);
 }
 
 int main(void)

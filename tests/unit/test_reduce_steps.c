@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions with elementwise nodes behind them are one kernel: as the reference, and the same bits on any threads. */
-#include "text_model.h"
-
-typedef struct test_case {
-    const char *kernel; /* that the fused plan has */
-    size_t steps;       /* of the fused plan */
-    const char *sizes, *text;
-} test_case;
+#include "steps_case.h"
 
 #define AXES                                                                                                           \
     "<int64[1] last = {-1}, int64[1] mid = {1}, int64[2] image = {2,3}, int64[2] ends = {0,2}, float half = {0.5}>"
 
-static const test_case cases[] = {
+static const steps_case cases[] = {
     /* Rows, with and without their axis. */
     {"reduce_sum", 1, "N=3 S=5",
      "g (float[N,S,16] x, float[N,S,1] z) => (y) " AXES " { s = ReduceSum(x, last) t = Tanh(s) y = Mul(t, z) }"},
@@ -48,36 +42,11 @@ static const test_case cases[] = {
      "g (float[N,S,16] x, float[N,S,1] z) => (y, s) " AXES " { s = ReduceSum(x, last) y = Mul(s, z) }"},
 };
 
-static void check(const test_case *c)
-{
-    static const int32_t threads[] = {2, 5};
-    const opf_model_options options = {0};
-    text_model m;
-    tensors inputs;
-    results want, first, other;
-    text_model_open(&m, c->text, &options, 1);
-    make_inputs(m.model, c->sizes, 7, &inputs);
-    run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
-    run_model(m.model, OPF_MODE_FUSED, 1, &inputs, c->kernel, c->text, &first);
-    compare_results(&first, &want, 1e-5, 1e-5, "fused", c->sizes, c->text);
-    if (first.n_steps != c->steps)
-        fail_msg("%zu steps instead of %zu\n%s", first.n_steps, c->steps, c->text);
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        run_model(m.model, OPF_MODE_FUSED, threads[i], &inputs, NULL, c->text, &other);
-        same_bits(&first, &other, threads[i], c->sizes, c->text);
-        free_results(&other);
-    }
-    free_results(&first);
-    free_results(&want);
-    free_tensors(&inputs);
-    text_model_close(&m);
-}
-
 static void test_reductions(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check(&cases[i]);
+        check_steps(&cases[i]);
 }
 
 int main(void)
