@@ -10,12 +10,11 @@
 
 /* ---- a folder of its own ---- */
 
-static char folder[64];
+static char folder[] = "opfuse_save_XXXXXX";
 
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/opfuse-save-XXXXXX");
     return mkdtemp(folder) == NULL;
 }
 
