@@ -5,57 +5,11 @@
  */
 #include "exec/execute.h"
 #include "exec/guards.h"
-#include "exec/model.h"
-#include "exec/runner.h"
+#include "exec/session.h"
 
 #include "cpu/cpu.h"
 
 #include <string.h>
-
-enum {
-    PLANS   = 8,
-    KEY     = 1 + OPF_MAX_RANK, /* numbers of an input in the key of a plan, at most */
-    RUNNERS = 4                 /* graphs that may run: of the mode and as loaded, open and frozen */
-};
-
-typedef struct {
-    opf_plan *plan; /* NULL: free */
-    int64_t  *key;  /* whether it is of the frozen graph, types and shapes of all inputs */
-    size_t    key_length;
-    uint64_t  used; /* by run number: the least is given up first */
-    double   *times; /* by step, milliseconds, the least so far */
-} planned;
-
-struct opf_session {
-    const opf_model    *model;
-    const opf_stages   *stages;
-    const opf_graph    *graph;  /* of the mode */
-    const opf_graph    *frozen; /* the same of the frozen stages, for runs that feed no input with a default; or NULL */
-    opf_session_options options;
-    opf_heap           *heap;
-    int32_t             threads;
-    planned             plans[PLANS];
-    uint64_t            runs;
-    char               *arena;
-    size_t              arena_bytes;
-    char              **bases; /* by buffer */
-    size_t              n_bases;
-    void              **outputs; /* by output: memory for those without a caller's buffer */
-    size_t             *output_bytes;
-    bool                warned;
-    planned            *latest; /* of the latest run; NULL when it was given up */
-    opf_arena           profile_arena;
-    /* of the run in progress */
-    bool        is_frozen;
-    opf_tensor *inputs; /* all of the model's; defaults too, without data where the graph has them as constants */
-    char      **data;   /* by output */
-    int64_t    *key;
-    /* for graphs that are no single plan: made at first use */
-    opf_run_context context;
-    opf_runner     *runners[RUNNERS];
-    opf_sink       *sinks; /* by output */
-    opf_tensor     *results;
-};
 
 /* ---- creating ---- */
 
@@ -75,7 +29,7 @@ static opf_status start(opf_session *s, opf_error *error)
     s->output_bytes = create_list(s, n_out, sizeof *s->output_bytes);
     s->data         = create_list(s, n_out, sizeof *s->data);
     s->inputs       = create_list(s, n_in, sizeof *s->inputs);
-    s->key          = create_list(s, 1 + (size_t)n_in * KEY, sizeof *s->key);
+    s->key          = create_list(s, 1 + (size_t)n_in * OPF_SESSION_KEY, sizeof *s->key);
     OPF_OOM_IF(error, s->outputs == NULL || s->output_bytes == NULL || s->data == NULL || s->inputs == NULL || s->key == NULL);
     s->sinks        = create_list(s, n_out, sizeof *s->sinks);
     s->results      = create_list(s, n_out, sizeof *s->results);
@@ -128,7 +82,7 @@ opf_status opf_session_create(const opf_model *model, const opf_session_options 
     return create(model, &model->open, opf_stages_graph(&model->open, mode), frozen, options, session, error);
 }
 
-static void drop_plan(opf_session *s, planned *p)
+static void drop_plan(opf_session *s, opf_planned *p)
 {
     if (p->plan == NULL)
         return;
@@ -146,15 +100,15 @@ void opf_session_destroy(opf_session **session)
     opf_session *s = *session;
     uint32_t     n = s->graph->n_outputs;
     opf_pool_destroy(&s->context.pool);
-    for (int i = 0; i < RUNNERS; i++)
+    for (int i = 0; i < OPF_SESSION_RUNNERS; i++)
         opf_runner_destroy(&s->runners[i]);
-    for (int i = 0; i < PLANS; i++)
+    for (int i = 0; i < OPF_SESSION_PLANS; i++)
         drop_plan(s, &s->plans[i]);
     for (uint32_t i = 0; i < n && s->outputs != NULL && s->output_bytes != NULL; i++)
         opf_heap_free(s->heap, s->outputs[i], s->output_bytes[i]);
     opf_heap_free(s->heap, s->data, n * sizeof *s->data);
     opf_heap_free(s->heap, s->inputs, s->graph->n_inputs * sizeof *s->inputs);
-    opf_heap_free(s->heap, s->key, (1 + (size_t)s->graph->n_inputs * KEY) * sizeof *s->key);
+    opf_heap_free(s->heap, s->key, (1 + (size_t)s->graph->n_inputs * OPF_SESSION_KEY) * sizeof *s->key);
     opf_heap_free(s->heap, s->outputs, n * sizeof *s->outputs);
     opf_heap_free(s->heap, s->output_bytes, n * sizeof *s->output_bytes);
     opf_heap_free(s->heap, s->arena, s->arena_bytes);
@@ -171,103 +125,6 @@ void opf_session_cancel(opf_session *session)
 {
     if (session != NULL)
         atomic_store(&session->context.cancelled, true);
-}
-
-/* ---- checking the caller's inputs ---- */
-
-static const char *constant_input(const opf_session *s)
-{
-    return s->model->loaded.n_constant_inputs != 0 ? s->model->loaded.constant_inputs[0] : NULL;
-}
-
-static opf_status check_input(const opf_session *s, uint32_t i, const opf_tensor *tensor, opf_error *error)
-{
-    const opf_graph *graph = s->model->loaded.graph;
-    const opf_value *value = opf_graph_value(graph, graph->inputs[i]);
-    const opf_info  *info  = &value->info;
-    OPF_FAIL_IF(error, tensor->type != info->type && info->type != OPF_TYPE_NONE, OPF_INVALID_INPUT, "input %s is %s, must be %s", value->name,
-                opf_type_name(tensor->type), opf_type_name(info->type));
-    OPF_FAIL_IF(error, tensor->rank < 0 || tensor->rank > OPF_MAX_RANK, OPF_INVALID_INPUT, "input %s has rank %d", value->name, tensor->rank);
-    OPF_FAIL_IF(error, info->rank >= 0 && tensor->rank != info->rank, OPF_INVALID_INPUT, "input %s has rank %d, must have %d", value->name,
-                tensor->rank, info->rank);
-    size_t count = 1, bytes;
-    for (int32_t k = 0; k < tensor->rank; k++) {
-        int64_t n = tensor->dims[k];
-        OPF_FAIL_IF(error, n < 0 || !opf_mul_size(count, (size_t)n, &count), OPF_INVALID_INPUT, "dimension %d of input %s is %lld", k, value->name,
-                    (long long)n);
-        OPF_FAIL_IF(error, info->rank >= 0 && opf_dim_is_number(info->dims[k]) && info->dims[k].n != n, OPF_INVALID_INPUT,
-                    "dimension %d of input %s is %lld, must be %lld", k, value->name, (long long)n, (long long)info->dims[k].n);
-    }
-    OPF_FAIL_IF(error, !opf_type_bytes(tensor->type, count, &bytes), OPF_INVALID_INPUT, "input %s is too large", value->name);
-    OPF_FAIL_IF(error, tensor->data != NULL && tensor->bytes < bytes, OPF_INVALID_INPUT, "input %s has %zu bytes, its shape needs %zu", value->name,
-                tensor->bytes, bytes);
-    size_t size = opf_type_size(tensor->type);
-    OPF_FAIL_IF(error, size > 1 && (uintptr_t)tensor->data % size != 0, OPF_INVALID_ARGUMENT, "the buffer of input %s is not aligned to %zu bytes",
-                value->name, size);
-    return OPF_OK;
-}
-
-/* Without data (a session is prepared) a type is enough. */
-static bool is_given(const opf_tensor *inputs, size_t n, uint32_t i, bool with_data)
-{
-    return i < n && (inputs[i].data != NULL || (!with_data && inputs[i].type != OPF_TYPE_NONE));
-}
-
-/* A run that feeds no input with a default sees constants there. */
-static bool may_freeze(const opf_session *s, const opf_tensor *inputs, size_t n, bool with_data)
-{
-    bool any = false;
-    for (uint32_t i = 0; s->frozen != NULL && i < s->graph->n_inputs; i++)
-        any = any || (s->model->loaded.defaults[i] != NULL && is_given(inputs, n, i, with_data));
-    return s->frozen != NULL && !any;
-}
-
-/* The default as if the caller had given it; its data only for a graph that reads it from there. */
-static opf_status take_default(const opf_session *s, const opf_const *fallback, opf_tensor *tensor, opf_error *error)
-{
-    *tensor = (opf_tensor){.type = fallback->type, .rank = fallback->rank, .bytes = opf_const_size(fallback)};
-    memcpy(tensor->dims, fallback->dims, (size_t)fallback->rank * sizeof *fallback->dims);
-    if (s->is_frozen)
-        return OPF_OK;
-    tensor->data = (void *)(uintptr_t)opf_weights_plain(s->model->weights, fallback);
-    OPF_OOM_IF(error, tensor->data == NULL);
-    return OPF_OK;
-}
-
-static size_t count_elements(const opf_tensor *tensor)
-{
-    size_t count = 1;
-    for (int32_t k = 0; k < tensor->rank; k++)
-        count *= (size_t)tensor->dims[k];
-    return count;
-}
-
-/* Fills s->inputs and tells whether the run is frozen. Inputs with defaults may be missing. */
-static opf_status complete_inputs(opf_session *s, const opf_tensor *inputs, size_t n, bool with_data, opf_error *error)
-{
-    opf_tensor      *all   = s->inputs;
-    const opf_model *model = s->model;
-    const opf_graph *graph = model->loaded.graph;
-    OPF_FAIL_IF(error, n > graph->n_inputs, OPF_INVALID_ARGUMENT, "%zu inputs given, the model has %u%s%s%s", n, graph->n_inputs,
-                constant_input(s) != NULL ? " (" : "", constant_input(s) != NULL ? constant_input(s) : "",
-                constant_input(s) != NULL ? " is a constant before IR version 4: see overridable)" : "");
-    s->is_frozen = may_freeze(s, inputs, n, with_data);
-    for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        const opf_const *fallback = model->loaded.defaults == NULL ? NULL : model->loaded.defaults[i];
-        const char      *name     = opf_graph_value(graph, graph->inputs[i])->name;
-        if (is_given(inputs, n, i, with_data))
-            all[i] = inputs[i];
-        else if (fallback != NULL)
-            OPF_TRY(take_default(s, fallback, &all[i], error));
-        else if (i < n && with_data && inputs[i].type != OPF_TYPE_NONE && inputs[i].bytes == 0 && inputs[i].rank > 0)
-            all[i] = inputs[i]; /* an empty tensor needs no buffer; checked below */
-        else
-            return opf_fail(error, OPF_INVALID_ARGUMENT, "input %s is missing", name);
-        OPF_TRY(check_input(s, i, &all[i], error));
-        OPF_FAIL_IF(error, with_data && all[i].data == NULL && fallback == NULL && count_elements(&all[i]) != 0, OPF_INVALID_ARGUMENT,
-                    "input %s has no data", name);
-    }
-    return OPF_OK;
 }
 
 /* ---- plans ---- */
@@ -329,9 +186,9 @@ static size_t fill_key(const opf_session *s)
 }
 
 /* A plan for s->inputs in the slot, instead of what is there. */
-static opf_status fill_slot(opf_session *s, planned *slot, size_t length, opf_error *error)
+static opf_status fill_slot(opf_session *s, opf_planned *slot, size_t length, opf_error *error)
 {
-    planned p = {.key_length = length};
+    opf_planned p = {.key_length = length};
     OPF_TRY(make_plan(s, s->inputs, &p.plan, error));
     p.key   = opf_heap_alloc(s->heap, length * sizeof *p.key);
     p.times = opf_heap_alloc(s->heap, p.plan->n_steps * sizeof *p.times);
@@ -347,13 +204,13 @@ static opf_status fill_slot(opf_session *s, planned *slot, size_t length, opf_er
     return OPF_OK;
 }
 
-static opf_status find_plan(opf_session *s, planned **found, opf_error *error)
+static opf_status find_plan(opf_session *s, opf_planned **found, opf_error *error)
 {
     size_t   length = fill_key(s);
-    planned *slot   = &s->plans[0]; /* the wanted plan, else a free slot, else the one used longest ago */
+    opf_planned *slot   = &s->plans[0]; /* the wanted plan, else a free slot, else the one used longest ago */
     bool     hit    = false;
-    for (int i = 0; i < PLANS && !hit; i++) {
-        planned *p = &s->plans[i];
+    for (int i = 0; i < OPF_SESSION_PLANS && !hit; i++) {
+        opf_planned *p = &s->plans[i];
         hit        = p->plan != NULL && p->key_length == length && memcmp(p->key, s->key, length * sizeof *s->key) == 0;
         if (hit || (slot->plan != NULL && (p->plan == NULL || p->used < slot->used)))
             slot = p;
@@ -367,98 +224,13 @@ static opf_status find_plan(opf_session *s, planned **found, opf_error *error)
 
 opf_status opf_session_prepare(opf_session *session, const opf_tensor *inputs, size_t n_inputs, opf_error *error)
 {
-    planned *found;
+    opf_planned *found;
     OPF_FAIL_IF(error, session == NULL || (inputs == NULL && n_inputs != 0), OPF_INVALID_ARGUMENT, "session and inputs must not be NULL");
-    OPF_TRY(complete_inputs(session, inputs, n_inputs, false, error));
+    OPF_TRY(opf_session_take_inputs(session, inputs, n_inputs, false, error));
     return find_plan(session, &found, error);
 }
 
 /* ---- running ---- */
-
-typedef struct {
-    const void *data;
-    size_t      bytes;
-} span;
-
-static bool overlap(span a, span b)
-{
-    return a.bytes != 0 && b.bytes != 0 && a.data != NULL && b.data != NULL && (uintptr_t)a.data < (uintptr_t)b.data + b.bytes &&
-           (uintptr_t)b.data < (uintptr_t)a.data + a.bytes;
-}
-
-static size_t place_bytes(const opf_place *place)
-{
-    size_t bytes = 0;
-    (void)opf_type_bytes(place->type, opf_place_elements(place), &bytes); /* the plan has checked it */
-    return bytes;
-}
-
-/* The caller's own buffers must be large enough and aligned; every one that is not is told the size it needs. */
-static opf_status check_outputs(const opf_session *s, const opf_plan *plan, opf_tensor *outputs, size_t n, opf_error *error)
-{
-    opf_status status = OPF_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        const opf_place *place = &plan->outputs[i];
-        const char      *name  = opf_graph_value(s->graph, s->graph->outputs[i])->name;
-        size_t           bytes = place_bytes(place), size = opf_type_size(place->type);
-        if (outputs[i].data == NULL || outputs[i].data == s->outputs[i])
-            continue;
-        OPF_FAIL_IF(error, size > 1 && (uintptr_t)outputs[i].data % size != 0, OPF_INVALID_ARGUMENT,
-                    "the buffer of output %s is not aligned to %zu bytes", name, size);
-        if (outputs[i].bytes >= bytes)
-            continue;
-        if (status == OPF_OK)
-            status = opf_fail(error, OPF_BUFFER_TOO_SMALL, "output %s needs %zu bytes, its buffer has %zu", name, bytes, outputs[i].bytes);
-        outputs[i].bytes = bytes;
-    }
-    return status;
-}
-
-/* The memory that output i would take: the caller's (all of it while sizes are not known), or what the session has for it so far. */
-static span output_span(const opf_session *s, const opf_plan *plan, const opf_tensor *outputs, size_t n, uint32_t i)
-{
-    if (i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i])
-        return (span){outputs[i].data, plan->needs_data ? outputs[i].bytes : place_bytes(&plan->outputs[i])};
-    return (span){s->outputs[i], s->output_bytes[i]};
-}
-
-/* No output may lie in an input or another output, be it the caller's or the session's. */
-static opf_status check_overlap(const opf_session *s, const opf_plan *plan, const opf_tensor *outputs, size_t n, opf_error *error)
-{
-    const opf_graph *graph = s->graph;
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const char *name = opf_graph_value(graph, graph->outputs[i])->name;
-        span        own  = output_span(s, plan, outputs, n, i);
-        for (uint32_t k = 0; k < graph->n_inputs; k++)
-            OPF_FAIL_IF(error, overlap(own, (span){s->inputs[k].data, s->inputs[k].bytes}), OPF_INVALID_ARGUMENT,
-                        "the buffers of output %s and input %s overlap", name, opf_graph_value(graph, graph->inputs[k])->name);
-        for (uint32_t k = 0; k < i; k++)
-            OPF_FAIL_IF(error, overlap(own, output_span(s, plan, outputs, n, k)), OPF_INVALID_ARGUMENT,
-                        "the buffers of outputs %s and %s overlap", opf_graph_value(graph, graph->outputs[k])->name, name);
-    }
-    return OPF_OK;
-}
-
-/* The caller's buffers, or the session's own, for every output; fills type, rank and dims. */
-static opf_status bind_outputs(opf_session *s, const opf_plan *plan, opf_tensor *outputs, size_t n, opf_error *error)
-{
-    OPF_FAIL_IF(error, n > s->graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, s->graph->n_outputs);
-    OPF_TRY(check_outputs(s, plan, outputs, n, error));
-    OPF_TRY(check_overlap(s, plan, outputs, n, error));
-    for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
-        const opf_place *place = &plan->outputs[i];
-        size_t           bytes = place_bytes(place);
-        bool             given = i < n && outputs[i].data != NULL && outputs[i].data != s->outputs[i];
-        if (!given)
-            OPF_TRY(opf_reserve(s->heap, &s->outputs[i], &s->output_bytes[i], bytes == 0 ? 1 : bytes, 1, error));
-        s->data[i] = given ? outputs[i].data : s->outputs[i];
-        if (i >= n)
-            continue;
-        outputs[i] = (opf_tensor){.type = place->type, .rank = place->rank, .data = s->data[i], .bytes = bytes};
-        memcpy(outputs[i].dims, place->dims, (size_t)place->rank * sizeof *place->dims);
-    }
-    return OPF_OK;
-}
 
 static void set_bases(opf_session *s, const opf_plan *plan)
 {
@@ -502,7 +274,7 @@ static opf_status run_segments(opf_session *s, const opf_plan *plan, opf_tensor 
     opf_runner **runner = find_runner(s, plan);
     opf_tensor  *all    = s->results;
     OPF_FAIL_IF(error, n > s->graph->n_outputs, OPF_INVALID_ARGUMENT, "%zu outputs wanted, the model has %u", n, s->graph->n_outputs);
-    OPF_TRY(check_overlap(s, plan, outputs, n, error));
+    OPF_TRY(opf_session_check_overlap(s, plan, outputs, n, error));
     if (*runner == NULL)
         OPF_TRY(opf_runner_create(&s->context, plan->graph, runner, error));
     for (uint32_t i = 0; i < s->graph->n_outputs; i++) {
@@ -527,18 +299,18 @@ opf_status opf_session_run(opf_session *session, const opf_tensor *inputs, size_
                            opf_error *error)
 {
     opf_session *s = session;
-    planned     *found;
+    opf_planned *found;
     OPF_FAIL_IF(error, s == NULL || (inputs == NULL && n_inputs != 0) || (outputs == NULL && n_outputs != 0), OPF_INVALID_ARGUMENT,
                 "session, inputs and outputs must not be NULL");
     atomic_store(&s->context.cancelled, false);
     s->context.trips = 0;
-    OPF_TRY(complete_inputs(s, inputs, n_inputs, true, error));
+    OPF_TRY(opf_session_take_inputs(s, inputs, n_inputs, true, error));
     OPF_TRY(find_plan(s, &found, error));
     if (found->plan->needs_data) {
         s->latest = found;
         return run_segments(s, found->plan, outputs, n_outputs, error);
     }
-    OPF_TRY(bind_outputs(s, found->plan, outputs, n_outputs, error));
+    OPF_TRY(opf_session_bind_outputs(s, found->plan, outputs, n_outputs, error));
     set_bases(s, found->plan);
     s->latest               = found;
     opf_execution execution = {.plan            = found->plan,

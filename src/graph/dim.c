@@ -5,58 +5,15 @@
  * symbols, unknowns, floor divisions of two expressions that do not divide exactly, and minima of two of which neither is
  * proven to be the smaller.
  */
-#include "graph/dim.h"
-
-#include "base/map.h"
+#include "graph/dim_parts.h"
 
 #include <string.h>
 
-enum { MAX_TERMS = 32, MAX_FACTORS = 15 };
-
-typedef enum { ATOM_SYMBOL, ATOM_UNKNOWN, ATOM_FLOOR_DIV, ATOM_MIN } atom_kind;
-
-typedef struct {
-    atom_kind   kind;
-    const char *name;     /* symbol */
-    opf_dim     a, b; /* floor(a/b), min(a, b) */
-} atom;
-
-typedef struct {
-    int64_t  coefficient;
-    uint32_t n;                     /* factors */
-    uint32_t factors[MAX_FACTORS];  /* atom ids, ascending, repeated for powers; unused ones are 0 */
-} term;
-_Static_assert(sizeof(term) == sizeof(int64_t) + sizeof(uint32_t) * (1 + MAX_FACTORS), "terms are hashed by their bytes: no padding");
+enum { MAX_TERMS = 32, BUCKETS = 4096 };
 
 typedef struct {
     uint32_t n;
-    term    *terms; /* ascending by factors: the constant term first */
-    uint32_t hash, next; /* chain of the table */
-} expr;
-
-typedef struct {
-    opf_dim part, whole; /* part is 1 or whole */
-} one_or;
-
-struct opf_dims {
-    opf_arena *arena;
-    expr      *exprs; /* [0] unused */
-    uint32_t   n_exprs, exprs_capacity;
-    atom      *atoms; /* [0] unused */
-    uint32_t   n_atoms, atoms_capacity;
-    uint32_t  *buckets;
-    opf_map    symbols; /* name to atom */
-    one_or    *stated;
-    uint32_t   n_stated, stated_capacity;
-    uint32_t   n_unknowns;
-    bool       failed;
-};
-
-enum { BUCKETS = 4096 };
-
-typedef struct {
-    uint32_t n;
-    term     terms[MAX_TERMS];
+    opf_term     terms[MAX_TERMS];
     bool     overflow;
 } poly;
 
@@ -68,8 +25,8 @@ opf_dims *opf_dims_create(opf_arena *arena)
     dims->arena   = arena;
     dims->buckets = OPF_NEW(arena, uint32_t, BUCKETS);
     opf_map_init(&dims->symbols, arena);
-    if (dims->buckets == NULL || !OPF_PUSH(arena, dims->exprs, dims->n_exprs, dims->exprs_capacity, (expr){0}) ||
-        !OPF_PUSH(arena, dims->atoms, dims->n_atoms, dims->atoms_capacity, (atom){0}))
+    if (dims->buckets == NULL || !OPF_PUSH(arena, dims->exprs, dims->n_exprs, dims->exprs_capacity, (opf_expr){0}) ||
+        !OPF_PUSH(arena, dims->atoms, dims->n_atoms, dims->atoms_capacity, (opf_atom){0}))
         return NULL;
     return dims;
 }
@@ -104,7 +61,7 @@ static opf_dim failure(opf_dims *dims)
 
 /* ---- polynomials ---- */
 
-static int compare_factors(const term *a, const term *b)
+static int compare_factors(const opf_term *a, const opf_term *b)
 {
     if (a->n != b->n)
         return a->n < b->n ? -1 : 1;
@@ -115,7 +72,7 @@ static int compare_factors(const term *a, const term *b)
 }
 
 /* Adds coefficient * factors at its place. */
-static void add_term(poly *p, const term *t)
+static void add_term(poly *p, const opf_term *t)
 {
     uint32_t i = 0;
     while (i < p->n && compare_factors(&p->terms[i], t) < 0)
@@ -140,24 +97,19 @@ static void add_term(poly *p, const term *t)
     p->n++;
 }
 
-static bool is_valid(const opf_dims *dims, opf_dim d)
-{
-    return d.expr < dims->n_exprs;
-}
-
 static void to_poly(const opf_dims *dims, opf_dim d, poly *p)
 {
     p->n        = 0;
-    p->overflow = !is_valid(dims, d);
+    p->overflow = !opf_dim_is_valid(dims, d);
     if (p->overflow)
         return;
     if (d.expr != 0) {
-        const expr *e = &dims->exprs[d.expr];
+        const opf_expr *e = &dims->exprs[d.expr];
         p->n          = e->n;
         memcpy(p->terms, e->terms, e->n * sizeof *e->terms);
     } else if (d.n != 0) {
         p->n        = 1;
-        p->terms[0] = (term){.coefficient = d.n};
+        p->terms[0] = (opf_term){.coefficient = d.n};
     }
 }
 
@@ -171,11 +123,11 @@ static opf_dim from_poly(opf_dims *dims, const poly *p)
         return opf_dim_number(p->terms[0].coefficient);
     uint32_t hash = opf_hash_bytes(p->terms, p->n * sizeof *p->terms, p->n);
     for (uint32_t i = dims->buckets[hash % BUCKETS]; i != 0; i = dims->exprs[i].next) {
-        const expr *e = &dims->exprs[i];
+        const opf_expr *e = &dims->exprs[i];
         if (e->hash == hash && e->n == p->n && memcmp(e->terms, p->terms, p->n * sizeof *p->terms) == 0)
             return (opf_dim){.expr = i};
     }
-    expr e = {.n = p->n, .hash = hash, .next = dims->buckets[hash % BUCKETS]};
+    opf_expr e = {.n = p->n, .hash = hash, .next = dims->buckets[hash % BUCKETS]};
     e.terms = opf_arena_copy(dims->arena, p->terms, p->n * sizeof *p->terms);
     if (e.terms == NULL || !OPF_PUSH(dims->arena, dims->exprs, dims->n_exprs, dims->exprs_capacity, e))
         return failure(dims);
@@ -191,7 +143,7 @@ static opf_dim from_atom(opf_dims *dims, uint32_t id)
 
 /* ---- atoms ---- */
 
-static opf_dim add_atom(opf_dims *dims, atom a)
+static opf_dim add_atom(opf_dims *dims, opf_atom a)
 {
     if (!OPF_PUSH(dims->arena, dims->atoms, dims->n_atoms, dims->atoms_capacity, a))
         return failure(dims);
@@ -206,21 +158,21 @@ opf_dim opf_dim_symbol(opf_dims *dims, const char *name)
     const char *copy = opf_arena_copy_string(dims->arena, name, strlen(name));
     if (copy == NULL || !opf_map_put(&dims->symbols, copy, dims->n_atoms))
         return failure(dims);
-    return add_atom(dims, (atom){.kind = ATOM_SYMBOL, .name = copy});
+    return add_atom(dims, (opf_atom){.kind = OPF_ATOM_SYMBOL, .name = copy});
 }
 
 opf_dim opf_dim_unknown(opf_dims *dims)
 {
-    return add_atom(dims, (atom){.kind = ATOM_UNKNOWN});
+    return add_atom(dims, (opf_atom){.kind = OPF_ATOM_UNKNOWN});
 }
 
 /* The atom of this kind over a and b, once each. */
-static opf_dim binary_atom(opf_dims *dims, atom_kind kind, opf_dim a, opf_dim b)
+static opf_dim binary_atom(opf_dims *dims, opf_atom_kind kind, opf_dim a, opf_dim b)
 {
     for (uint32_t i = 1; i < dims->n_atoms; i++)
         if (dims->atoms[i].kind == kind && opf_dim_equal(dims->atoms[i].a, a) && opf_dim_equal(dims->atoms[i].b, b))
             return from_atom(dims, i);
-    return add_atom(dims, (atom){.kind = kind, .a = a, .b = b});
+    return add_atom(dims, (opf_atom){.kind = kind, .a = a, .b = b});
 }
 
 /* ---- arithmetic ---- */
@@ -232,7 +184,7 @@ static opf_dim add_scaled(opf_dims *dims, opf_dim a, opf_dim b, int64_t scale)
     to_poly(dims, b, &q);
     p.overflow |= q.overflow;
     for (uint32_t i = 0; !p.overflow && i < q.n; i++) {
-        term t = q.terms[i];
+        opf_term t = q.terms[i];
         if (__builtin_mul_overflow(t.coefficient, scale, &t.coefficient))
             p.overflow = true;
         else
@@ -257,10 +209,10 @@ opf_dim opf_dim_sub(opf_dims *dims, opf_dim a, opf_dim b)
     return add_scaled(dims, a, b, -1);
 }
 
-static bool multiply_terms(const term *a, const term *b, term *product)
+static bool multiply_terms(const opf_term *a, const opf_term *b, opf_term *product)
 {
-    *product = (term){.n = a->n + b->n};
-    if (product->n > MAX_FACTORS || __builtin_mul_overflow(a->coefficient, b->coefficient, &product->coefficient))
+    *product = (opf_term){.n = a->n + b->n};
+    if (product->n > OPF_TERM_FACTORS || __builtin_mul_overflow(a->coefficient, b->coefficient, &product->coefficient))
         return false;
     for (uint32_t i = 0, j = 0, k = 0; k < product->n; k++)
         product->factors[k] = j == b->n || (i < a->n && a->factors[i] <= b->factors[j]) ? a->factors[i++] : b->factors[j++];
@@ -284,7 +236,7 @@ opf_dim opf_dim_mul(opf_dims *dims, opf_dim a, opf_dim b)
     r.overflow = p.overflow || q.overflow;
     for (uint32_t i = 0; i < p.n; i++)
         for (uint32_t j = 0; !r.overflow && j < q.n; j++) {
-            term t;
+            opf_term t;
             if (multiply_terms(&p.terms[i], &q.terms[j], &t))
                 add_term(&r, &t);
             else
@@ -293,17 +245,12 @@ opf_dim opf_dim_mul(opf_dims *dims, opf_dim a, opf_dim b)
     return from_poly(dims, &r);
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
 /* a / b where b is one term that divides every term of a; false if it does not. */
-static bool divide_by_term(const poly *a, const term *b, poly *quotient)
+static bool divide_by_term(const poly *a, const opf_term *b, poly *quotient)
 {
     *quotient = (poly){0};
     for (uint32_t i = 0; i < a->n; i++) {
-        term t = a->terms[i];
+        opf_term t = a->terms[i];
         if (t.coefficient % b->coefficient != 0)
             return false;
         t.coefficient /= b->coefficient;
@@ -360,7 +307,7 @@ opf_dim opf_dim_div(opf_dims *dims, opf_dim a, opf_dim b)
     if (opf_dim_is(b, 1))
         return a;
     if (a.expr == 0 && b.expr == 0)
-        return a.n == INT64_MIN && b.n == -1 ? opf_dim_unknown(dims) : opf_dim_number(floor_div(a.n, b.n));
+        return a.n == INT64_MIN && b.n == -1 ? opf_dim_unknown(dims) : opf_dim_number(opf_floor_div(a.n, b.n));
     opf_dim quotient;
     if (b.expr == 0) {
         if (divide(dims, a, b, &quotient))
@@ -369,8 +316,8 @@ opf_dim opf_dim_div(opf_dims *dims, opf_dim a, opf_dim b)
         poly p, whole = {0}, rest = {0};
         to_poly(dims, a, &p);
         for (uint32_t i = 0; b.n > 0 && !p.overflow && i < p.n; i++) {
-            term   t = p.terms[i], left = t;
-            int64_t q        = floor_div(t.coefficient, b.n);
+            opf_term   t = p.terms[i], left = t;
+            int64_t q        = opf_floor_div(t.coefficient, b.n);
             left.coefficient = t.coefficient - q * b.n;
             t.coefficient    = q;
             add_term(&whole, &t);
@@ -381,7 +328,7 @@ opf_dim opf_dim_div(opf_dims *dims, opf_dim a, opf_dim b)
             return opf_dim_add(dims, from_poly(dims, &whole), opf_dim_div(dims, remaining, b));
         }
     }
-    return binary_atom(dims, ATOM_FLOOR_DIV, a, b);
+    return binary_atom(dims, OPF_ATOM_FLOOR_DIV, a, b);
 }
 
 opf_dim opf_dim_div_exact(opf_dims *dims, opf_dim a, opf_dim b)
@@ -399,23 +346,23 @@ opf_dim opf_dim_min(opf_dims *dims, opf_dim a, opf_dim b)
     if (opf_dim_at_least(dims, opf_dim_sub(dims, a, b), 0))
         return b;
     bool ordered = a.expr != b.expr ? a.expr > b.expr : a.n <= b.n; /* one spelling for min(a, b) and min(b, a) */
-    return ordered ? binary_atom(dims, ATOM_MIN, a, b) : binary_atom(dims, ATOM_MIN, b, a);
+    return ordered ? binary_atom(dims, OPF_ATOM_MIN, a, b) : binary_atom(dims, OPF_ATOM_MIN, b, a);
 }
 
 /* ---- facts ---- */
 
-static const atom *single_atom(const opf_dims *dims, opf_dim d)
+static const opf_atom *single_atom(const opf_dims *dims, opf_dim d)
 {
-    if (d.expr == 0 || !is_valid(dims, d))
+    if (d.expr == 0 || !opf_dim_is_valid(dims, d))
         return NULL;
-    const expr *e = &dims->exprs[d.expr];
+    const opf_expr *e = &dims->exprs[d.expr];
     return e->n == 1 && e->terms[0].n == 1 && e->terms[0].coefficient == 1 ? &dims->atoms[e->terms[0].factors[0]] : NULL;
 }
 
 bool opf_dim_is_clipped(const opf_dims *dims, opf_dim part, opf_dim whole)
 {
-    const atom *a = single_atom(dims, part);
-    if (a == NULL || a->kind != ATOM_MIN)
+    const opf_atom *a = single_atom(dims, part);
+    if (a == NULL || a->kind != OPF_ATOM_MIN)
         return false;
     return (opf_dim_equal(a->a, whole) && opf_dim_at_least(dims, a->b, 2)) ||
            (opf_dim_equal(a->b, whole) && opf_dim_at_least(dims, a->a, 2));
@@ -431,7 +378,7 @@ bool opf_dim_is_one_or(const opf_dims *dims, opf_dim part, opf_dim whole)
 
 void opf_dims_state_one_or(opf_dims *dims, opf_dim part, opf_dim whole)
 {
-    const one_or fact = {part, whole};
+    const opf_one_or fact = {part, whole};
     if (opf_dim_is(part, 1) || opf_dim_equal(part, whole) || opf_dim_is_one_or(dims, part, whole))
         return;
     if (!OPF_PUSH(dims->arena, dims->stated, dims->n_stated, dims->stated_capacity, fact))
@@ -450,15 +397,15 @@ void opf_dims_forget(opf_dims *dims, uint32_t stated)
 
 static bool atom_at_least(const opf_dims *dims, uint32_t id, int64_t bound)
 {
-    const atom *a = &dims->atoms[id];
+    const opf_atom *a = &dims->atoms[id];
     switch (a->kind) {
-    case ATOM_SYMBOL:
+    case OPF_ATOM_SYMBOL:
         return bound <= 0;
-    case ATOM_FLOOR_DIV:
+    case OPF_ATOM_FLOOR_DIV:
         return bound <= 0 && a->b.expr == 0 && a->b.n > 0 && opf_dim_at_least(dims, a->a, 0);
-    case ATOM_MIN:
+    case OPF_ATOM_MIN:
         return opf_dim_at_least(dims, a->a, bound) && opf_dim_at_least(dims, a->b, bound);
-    case ATOM_UNKNOWN:
+    case OPF_ATOM_UNKNOWN:
         break;
     }
     return false;
@@ -469,12 +416,12 @@ bool opf_dim_at_least(const opf_dims *dims, opf_dim d, int64_t bound)
 {
     if (d.expr == 0)
         return d.n >= bound;
-    if (!is_valid(dims, d))
+    if (!opf_dim_is_valid(dims, d))
         return false;
-    const expr *e     = &dims->exprs[d.expr];
+    const opf_expr *e     = &dims->exprs[d.expr];
     int64_t     least = 0;
     for (uint32_t i = 0; i < e->n; i++) {
-        const term *t = &e->terms[i];
+        const opf_term *t = &e->terms[i];
         if (t->n == 0) {
             least = t->coefficient;
             continue;
@@ -490,117 +437,6 @@ bool opf_dim_at_least(const opf_dims *dims, opf_dim d, int64_t bound)
 
 const char *opf_dim_symbol_name(const opf_dims *dims, opf_dim d)
 {
-    const atom *a = single_atom(dims, d);
-    return a != NULL && a->kind == ATOM_SYMBOL ? a->name : NULL;
-}
-
-/* ---- evaluating ---- */
-
-typedef bool (*number_of)(void *user, const char *symbol, int64_t *n);
-
-static bool evaluate_atom(const opf_dims *dims, uint32_t id, number_of number, void *user, int64_t *result)
-{
-    const atom *a = &dims->atoms[id];
-    int64_t     x, y;
-    if (a->kind == ATOM_SYMBOL)
-        return number(user, a->name, result);
-    if (a->kind == ATOM_UNKNOWN || !opf_dim_evaluate(dims, a->a, number, user, &x) || !opf_dim_evaluate(dims, a->b, number, user, &y))
-        return false;
-    if (a->kind == ATOM_MIN) {
-        *result = x < y ? x : y;
-        return true;
-    }
-    if (y == 0 || (x == INT64_MIN && y == -1))
-        return false;
-    *result = floor_div(x, y);
-    return true;
-}
-
-bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, number_of number, void *user, int64_t *result)
-{
-    if (d.expr == 0) {
-        *result = d.n;
-        return true;
-    }
-    if (!is_valid(dims, d))
-        return false;
-    const expr *e   = &dims->exprs[d.expr];
-    int64_t     sum = 0;
-    for (uint32_t i = 0; i < e->n; i++) {
-        int64_t product = e->terms[i].coefficient;
-        for (uint32_t k = 0; k < e->terms[i].n; k++) {
-            int64_t factor;
-            if (!evaluate_atom(dims, e->terms[i].factors[k], number, user, &factor) ||
-                __builtin_mul_overflow(product, factor, &product))
-                return false;
-        }
-        if (__builtin_add_overflow(sum, product, &sum))
-            return false;
-    }
-    *result = sum;
-    return true;
-}
-
-/* ---- printing ---- */
-
-static void print_pair(const opf_dims *dims, const char *before, const char *between, const char *after, const atom *a, opf_text *text)
-{
-    opf_text_add(text, "%s", before);
-    opf_dim_print(dims, a->a, text);
-    opf_text_add(text, "%s", between);
-    opf_dim_print(dims, a->b, text);
-    opf_text_add(text, "%s", after);
-}
-
-static void print_atom(const opf_dims *dims, uint32_t id, opf_text *text)
-{
-    const atom *a = &dims->atoms[id];
-    switch (a->kind) {
-    case ATOM_SYMBOL:
-        opf_text_add(text, "%s", a->name);
-        break;
-    case ATOM_UNKNOWN:
-        opf_text_add(text, "?%u", id);
-        break;
-    case ATOM_FLOOR_DIV:
-        print_pair(dims, "floor((", ")/(", "))", a, text);
-        break;
-    case ATOM_MIN:
-        print_pair(dims, "min(", ", ", ")", a, text);
-        break;
-    }
-}
-
-void opf_dim_print(const opf_dims *dims, opf_dim d, opf_text *text)
-{
-    if (d.expr == 0) {
-        opf_text_add(text, "%lld", (long long)d.n);
-        return;
-    }
-    if (!is_valid(dims, d)) {
-        opf_text_add(text, "?");
-        return;
-    }
-    const expr *e = &dims->exprs[d.expr];
-    for (uint32_t i = e->n; i-- > 0;) { /* the constant last */
-        const term *t = &e->terms[i];
-        if (i + 1 < e->n || t->coefficient < 0)
-            opf_text_add(text, "%s", t->coefficient < 0 ? "-" : "+");
-        unsigned long long size = t->coefficient < 0 ? 0 - (unsigned long long)t->coefficient : (unsigned long long)t->coefficient;
-        if (t->n == 0 || size != 1)
-            opf_text_add(text, t->n == 0 ? "%llu" : "%llu*", size);
-        for (uint32_t k = 0; k < t->n; k++) {
-            if (k != 0)
-                opf_text_add(text, "*");
-            print_atom(dims, t->factors[k], text);
-        }
-    }
-}
-
-const char *opf_dim_string(const opf_dims *dims, opf_dim d, opf_arena *arena)
-{
-    opf_text text;
-    opf_text_init(&text, arena);
-    opf_dim_print(dims, d, &text);
-    return text.failed || text.data == NULL ? "?" : text.data;
+    const opf_atom *a = single_atom(dims, d);
+    return a != NULL && a->kind == OPF_ATOM_SYMBOL ? a->name : NULL;
 }
