@@ -16,7 +16,7 @@ import pathlib
 import subprocess
 
 import report
-from children import Child, Probe
+from children import Child, Failed, Probe, sample_in_turn
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESIDUAL = "conv-add-relu,conv-add,epilogue"
@@ -47,23 +47,16 @@ def describe(tool, model, sizes, skip):
 
 def measure(tool, model, sizes, variants, threads, cores, probe, options):
     """{variant: ms at best}."""
-    children, samples = {}, {}
+    children = {}
+
+    def failed(name, error):
+        raise Failed(f"{name}: {error}")
+
     try:
         for name, skip in variants.items():
-            command = [tool, "bench", model, *options_of(sizes, skip), "--serve", "--threads", str(threads)]
-            children[name], samples[name] = Child(command, cores), []
-        runs = {n: max(1, int(options.sample_ms / max(c.opening["first_run_ms"], 1e-3))) for n, c in children.items()}
-        before = probe()
-        for turn in range(4 * options.rounds):
-            if min(report.count_clean(s, probe.best) for s in samples.values()) >= options.rounds:
-                break
-            names = list(children)
-            for name in names[turn % len(names):] + names[:turn % len(names)]:
-                times = children[name].run(1 + runs[name])[1:]
-                after = probe()
-                wall, cpu = zip(*times)
-                samples[name].append({"probe": min(before, after), "wall": wall, "cpu": cpu})
-                before = after
+            children[name] = Child([tool, "bench", model, *options_of(sizes, skip), "--serve", "--threads", str(threads)], cores)
+        first = {name: child.opening["first_run_ms"] for name, child in children.items()}
+        samples = sample_in_turn(children, first, options, probe, lambda _: None, failed)
     finally:
         for child in children.values():
             child.close()
@@ -90,8 +83,8 @@ def main():
                 times = measure(tool, model, sizes, variants, threads, cores, probe, options)
                 rows = {v: describe(tool, model, sizes, skip) | {"ms": times[v]} for v, skip in variants.items()}
                 found["cases"].append({"model": name, "sizes": sizes, "threads": threads, "probe": probe.best, "variants": rows})
+                options.out.write_text(json.dumps(found, indent=1) + "\n")
                 print(name, sizes, f"{threads} threads:", ", ".join(f"{v} {row['ms']:.2f}" for v, row in rows.items()), flush=True)
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,11 @@ import signal
 import subprocess
 import tempfile
 
+import report
+
 OPEN_TIMEOUT, RUN_TIMEOUT = 600, 300  # seconds
+PATIENCE = 3  # times as many rounds as are wanted, when samples are disturbed
+MOST_RUNS = 50  # of one sample
 
 
 class Failed(Exception):
@@ -98,3 +102,29 @@ class Probe:
         speed = min(float(process.communicate()[0]) for process in running)
         self.best = max(self.best, speed)
         return speed
+
+
+def sample_in_turn(children, first_ms, options, probe, say, failed):
+    """{name: samples}: rounds in turn, until each child has options.rounds undisturbed ones of about options.sample_ms. One that
+    fails is told to failed(name, error), closed, and taken out of children."""
+    samples = {name: [] for name in children}
+    runs = {name: max(1, min(MOST_RUNS, int(options.sample_ms / ms))) if ms > 0 else MOST_RUNS for name, ms in first_ms.items()}
+    before = probe()
+    for attempt in range(PATIENCE * options.rounds):
+        least = min(report.count_clean(samples[name], probe.best) for name in children)
+        if least >= options.rounds:
+            break
+        turn = list(children)
+        for name in turn[attempt % len(turn):] + turn[:attempt % len(turn)]:
+            say(f"round {least + 1} of {options.rounds}: {name}")
+            try:
+                times = children[name].run(1 + runs[name])[1:]  # one run to have the caches back
+            except Failed as error:
+                failed(name, error)
+                children.pop(name).close()
+                continue
+            after = probe()
+            wall, cpu = zip(*times)
+            samples[name].append({"probe": min(before, after), "wall": wall, "cpu": cpu})
+            before = after
+    return samples

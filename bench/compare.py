@@ -24,13 +24,11 @@ import numpy as np
 import report
 import runtimes
 from arrays import difference, read_arrays, write_arrays
-from children import Child, Failed, Probe
+from children import Child, Failed, Probe, sample_in_turn
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKER = ROOT / "bench" / "worker.py"
 CONVERT_TIMEOUT = 900  # seconds
-PATIENCE = 3  # times as many rounds as are wanted, when samples are disturbed
-MOST_RUNS = 50  # of one sample
 TYPES = {"float": np.float32, "float16": np.float16, "double": np.float64, "int64": np.int64, "int32": np.int32,
          "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "bool": np.bool_}
 EXAMPLES = """examples:
@@ -180,30 +178,13 @@ def start(table, setting, folder, probe, found, say):
 
 
 def sample(children, setting, probe, found, say):
-    """Rounds of samples in turn, until each runtime has as many undisturbed ones as are wanted."""
-    runs = {}
-    for name in children:
-        found[name]["samples"] = []
-        first = found[name]["opens"][0]["first_run_ms"]
-        runs[name] = max(1, min(MOST_RUNS, int(setting.options.sample_ms / first))) if first > 0 else MOST_RUNS
-    before = probe()
-    for attempt in range(PATIENCE * setting.options.rounds):
-        clean = {name: report.count_clean(found[name]["samples"], probe.best) for name in children}
-        if min(clean.values()) >= setting.options.rounds:
-            break
-        turn = list(children)
-        for name in turn[attempt % len(turn):] + turn[:attempt % len(turn)]:
-            say(f"round {min(clean.values()) + 1} of {setting.options.rounds}: {name}")
-            try:
-                times = children[name].run(1 + runs[name])[1:]  # one run to have the caches back
-            except Failed as error:
-                found[name]["refused"] = str(error)
-                children.pop(name).close()
-                continue
-            after = probe()
-            wall, cpu = zip(*times)
-            found[name]["samples"].append({"probe": min(before, after), "wall": wall, "cpu": cpu})
-            before = after
+    def failed(name, error):
+        found[name]["refused"] = str(error)
+
+    first = {name: found[name]["opens"][0]["first_run_ms"] for name in children}
+    taken = sample_in_turn(children, first, setting.options, probe, say, failed)
+    for name, samples in taken.items():
+        found[name]["samples"] = samples
 
 
 def reopen(table, children, setting, probe, found, say):

@@ -180,8 +180,9 @@ static opf_status fill(opf_verifier *v, uint32_t i, const opf_info *info, uint32
     *tensor                   = (opf_tensor){.type = info->type, .rank = info->rank};
     for (int32_t k = 0; k < info->rank; k++)
         tensor->dims[k] = info->dims[k].n;
-    if (fallback != NULL && (!v->feeds || !is_float)) {
-        tensor->type = OPF_TYPE_NONE; /* integers with a default often are shapes or axes: the default is used */
+    const bool admits = fallback != NULL && opf_info_admits(info, fallback);
+    if (fallback != NULL && (!v->feeds || (!is_float && !admits))) {
+        tensor->type = OPF_TYPE_NONE; /* the default is used */
         return OPF_OK;
     }
     OPF_FAIL_IF(error, !opf_info_count(info, &count) || !opf_type_bytes(tensor->type, count, &tensor->bytes), OPF_INVALID_INPUT,
@@ -189,7 +190,11 @@ static opf_status fill(opf_verifier *v, uint32_t i, const opf_info *info, uint32
     tensor->data = opf_arena_alloc(&v->report->arena, tensor->bytes + 1);
     OPF_OOM_IF(error, tensor->data == NULL);
     memset(tensor->data, 0, tensor->bytes + 1);
-    if (fallback != NULL && kind == 0 && opf_info_admits(info, fallback))
+    if (admits && !is_float) { /* integers with a default often are shapes or axes: the same numbers, but fed */
+        opf_const_write(fallback, tensor->data);
+        return OPF_OK;
+    }
+    if (admits && kind == 0)
         fill_near(tensor, fallback, &v->random);
     else if (is_float)
         fill_floats(tensor, count, kind, &v->random);

@@ -11,10 +11,11 @@
  * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so.
  */
 #include "fuse/attention.h"
+#include "ops/attention.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11, INPUTS = 12 };
+enum { Q, K, V, MASK, Q_COS = OPF_ATTENTION_Q_COS, K_COS = OPF_ATTENTION_K_COS, CHOICE = OPF_ATTENTION_CHOICE, INPUTS = OPF_ATTENTION_INPUTS };
 
 static const char rule[] = "attention";
 
@@ -55,7 +56,7 @@ static const int32_t in_order[] = {0, 1, 2, 3}, positions_first[] = {1, 0, 2};
 static opf_node_id only_transpose(const builder *b, opf_value_id value, int32_t rank, const int64_t *wanted)
 {
     const opf_use *use = opf_graph_single_use(b->graph, value);
-    if (use == NULL || !opf_attention_is_plain(b->graph, use->node, &opf_op_Transpose))
+    if (use == NULL || !opf_fuse_is_plain(b->graph, use->node, &opf_op_Transpose))
         return 0;
     const opf_attr *perm = opf_node_attr(opf_graph_node(b->graph, use->node), "perm");
     for (int32_t i = 0; i < rank; i++)
@@ -67,7 +68,7 @@ static opf_node_id only_transpose(const builder *b, opf_value_id value, int32_t 
 static opf_node_id only_reshape(const builder *b, opf_value_id value)
 {
     const opf_use *use = opf_graph_single_use(b->graph, value);
-    return use != NULL && opf_attention_is_plain(b->graph, use->node, &opf_op_Reshape) ? use->node : 0;
+    return use != NULL && opf_fuse_is_plain(b->graph, use->node, &opf_op_Reshape) ? use->node : 0;
 }
 
 /* [N,H,S,D] to [N,S,H*D] behind: both nodes go, and the last result is that of Attention. */
@@ -321,7 +322,7 @@ opf_status opf_absorb_attention(opf_fuse_context *context, bool *changed, opf_er
     for (opf_node_id id = 1; id < context->graph->n_nodes; id++) {
         opf_attention a = {.context = context, .softmax = id};
         opf_node_id anchor = 0;
-        if (!opf_attention_is_plain(context->graph, id, &opf_op_Softmax))
+        if (!opf_fuse_is_plain(context->graph, id, &opf_op_Softmax))
             continue;
         if (opf_attention_match(&a)) {
             if (!opf_fuse_allows(context, rule, id))

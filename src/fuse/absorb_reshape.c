@@ -5,6 +5,7 @@
  * epilogue of the product.
  */
 #include "fuse/absorb_steps.h"
+#include "simplify/passes.h"
 
 typedef struct move {
     opf_fuse_context *context;
@@ -20,27 +21,13 @@ static const opf_info *info_of(const move *m, opf_value_id value)
     return &opf_graph_value(m->graph, value)->info;
 }
 
-static bool is_plain(const opf_node *node)
-{
-    return opf_node_is_alive(node) && node->prologue.n == 0 && node->epilogue.n == 0 &&
-           node->n_inputs == node->n_own_inputs && node->n_outputs == 1 && node->outputs[0] != 0;
-}
-
-static bool same_dims(const opf_info *a, const opf_info *b)
-{
-    bool same = a->rank >= 0 && a->rank == b->rank;
-    for (int32_t i = 0; same && i < a->rank; i++)
-        same = opf_dim_equal(a->dims[i], b->dims[i]);
-    return same;
-}
-
 /* Rows of a product that only a Reshape reads, which keeps them, and of which only an elementwise node reads the
  * result.
  */
 static bool find(move *m)
 {
     const opf_node *reshape = opf_graph_node(m->graph, m->reshape);
-    if (!is_plain(reshape) || reshape->op != &opf_op_Reshape)
+    if (!opf_fuse_is_plain(m->graph, m->reshape, &opf_op_Reshape) || reshape->outputs[0] == 0)
         return false;
     m->rows = reshape->inputs[0];
     m->apart = reshape->outputs[0];
@@ -55,8 +42,8 @@ static bool find(move *m)
     m->node = use->node;
     m->width = rows->dims[1];
     const opf_node *node = opf_graph_node(m->graph, m->node);
-    return is_plain(node) && opf_steps_is_candidate(m->graph, m->node) && (node->op->traits & OPF_ELEMENTWISE) != 0 &&
-           same_dims(info_of(m, node->outputs[0]), apart);
+    return opf_steps_is_candidate(m->graph, m->node) && (node->op->traits & OPF_ELEMENTWISE) != 0 &&
+           opf_simplify_same_shape(info_of(m, node->outputs[0]), apart);
 }
 
 /* ---- operands ---- */
@@ -80,11 +67,7 @@ static opf_value_id reshape(const move *m, opf_value_id value, const int64_t *di
     }
     const opf_const *list = opf_const_ints(m->graph->consts, dims, n);
     const opf_value_id inputs[] = {value, list != NULL ? opf_graph_add_constant(m->graph, NULL, list) : 0};
-    const opf_value_id result = inputs[1] != 0 ? opf_graph_add_value(m->graph, NULL) : 0;
-    const opf_node_id id =
-        result != 0 ? opf_graph_add_node(m->graph, &opf_op_Reshape, opf_op_Reshape.name, NULL, inputs, 2, &result, 1)
-                    : 0;
-    return id != 0 && opf_fuse_infer(m->context, id, error) == OPF_OK ? result : 0;
+    return inputs[1] != 0 ? opf_fuse_build(m->context, &opf_op_Reshape, inputs, 2, error) : 0;
 }
 
 /* The operand for flat rows. *fits false: there is none. 0: it is absent, or memory is out. */
@@ -98,9 +81,11 @@ static opf_value_id flat_operand(const move *m, opf_value_id value, bool *fits, 
         return value == 0 ? 0 : m->rows;
     if (is_row(m, &v->info))
         return v->info.rank <= 2 ? value : reshape(m, value, row, 1, error);
-    *fits = v->constant == NULL && same_dims(&v->info, info_of(m, m->apart));
+    *fits = v->constant == NULL && opf_simplify_same_shape(&v->info, info_of(m, m->apart));
     const opf_value_id result = *fits ? reshape(m, value, flat, 2, error) : 0;
-    *fits = result != 0 && same_dims(info_of(m, result), info_of(m, m->rows));
+    if (*fits && result == 0)
+        return 0;
+    *fits = result != 0 && opf_simplify_same_shape(info_of(m, result), info_of(m, m->rows));
     return result;
 }
 

@@ -30,9 +30,6 @@ typedef struct opf_attention_joined {
     bool positions_first;
 } opf_attention_joined;
 
-/* A node that is not part of another fusion. */
-bool opf_attention_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op);
-
 /* Mul of x and a scalar constant, or Div of x by one, that keeps the shape of x. */
 bool opf_attention_factor(opf_fuse_context *context, opf_node_id id, opf_value_id *x, double *factor);
 
@@ -48,10 +45,6 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
 
 opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *operand, int32_t axis);
 
-/* The result of a node with these inputs that is there, perhaps made for another layer, or of a new one. 0: no memory,
- * or error says what has no shape. */
-opf_value_id opf_attention_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
-                                 opf_error *error);
 /* The same of Squeeze or Unsqueeze of one axis. */
 opf_value_id opf_attention_change_axis(opf_fuse_context *context, const opf_op *op, opf_value_id value, int64_t axis,
                                        opf_error *error);

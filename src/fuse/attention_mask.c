@@ -24,10 +24,10 @@ static opf_value_id invert(opf_attention *a, opf_value_id mask, opf_error *error
     opf_graph *graph = a->context->graph;
     const opf_node_id producer = opf_graph_value(graph, mask)->producer;
     const opf_const *c = constant_of(a, mask);
-    if (c == NULL && opf_attention_is_plain(graph, producer, &opf_op_Not))
+    if (c == NULL && opf_fuse_is_plain(graph, producer, &opf_op_Not))
         return opf_graph_node(graph, producer)->inputs[0];
     if (c == NULL)
-        return opf_attention_build(a->context, &opf_op_Not, &mask, 1, error);
+        return opf_fuse_build(a->context, &opf_op_Not, &mask, 1, error);
     uint8_t *bytes = opf_arena_alloc(graph->arena, c->count);
     if (bytes == NULL)
         return 0;
@@ -79,7 +79,7 @@ static opf_value_id sum_of(opf_attention *a, opf_value_id x, opf_value_id y, opf
         dims[i] = dx == 1 ? dy : dx;
     }
     if (!has_sum)
-        return opf_attention_build(a->context, &opf_op_Add, (const opf_value_id[]){x, y}, 2, error);
+        return opf_fuse_build(a->context, &opf_op_Add, (const opf_value_id[]){x, y}, 2, error);
     cx = spread(consts, cx, rank, dims);
     cy = spread(consts, cy, rank, dims);
     return cx != NULL && cy != NULL ? add_constant(a, opf_const_add(consts, cx, cy)) : 0;

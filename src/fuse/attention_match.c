@@ -22,7 +22,7 @@ static opf_node_id producer_of(const opf_attention *a, opf_value_id value)
 
 static bool is_plain(const opf_attention *a, opf_node_id id, const opf_op *op)
 {
-    return opf_attention_is_plain(a->context->graph, id, op);
+    return opf_fuse_is_plain(a->context->graph, id, op);
 }
 
 static bool take(opf_attention *a, opf_node_id id)

@@ -14,18 +14,11 @@ static opf_node_id producer_of(const opf_graph *graph, opf_value_id value)
     return opf_graph_value(graph, value)->producer;
 }
 
-bool opf_attention_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op)
-{
-    const opf_node *node = opf_graph_node(graph, id);
-    return id != 0 && opf_node_is_alive(node) && node->op == op && node->prologue.n == 0 && node->epilogue.n == 0 &&
-           node->n_inputs == node->n_own_inputs && node->n_outputs == 1;
-}
-
 bool opf_attention_factor(opf_fuse_context *context, opf_node_id id, opf_value_id *x, double *factor)
 {
     const opf_graph *graph = context->graph;
-    const bool is_mul = opf_attention_is_plain(graph, id, &opf_op_Mul);
-    if (!is_mul && !opf_attention_is_plain(graph, id, &opf_op_Div))
+    const bool is_mul = opf_fuse_is_plain(graph, id, &opf_op_Mul);
+    if (!is_mul && !opf_fuse_is_plain(graph, id, &opf_op_Div))
         return false;
     const opf_node *node = opf_graph_node(graph, id);
     for (uint32_t i = 2; i-- > (is_mul ? 0 : 1);) {
@@ -53,7 +46,7 @@ static opf_dim base_dim(const opf_graph *graph, const opf_attention_operand *ope
 static bool get_transpose(const opf_graph *graph, opf_node_id id, int32_t rank, int32_t *p)
 {
     const opf_attr *perm = opf_node_attr(opf_graph_node(graph, id), "perm");
-    if (!opf_attention_is_plain(graph, id, &opf_op_Transpose) || perm == NULL || perm->n != (uint32_t)rank)
+    if (!opf_fuse_is_plain(graph, id, &opf_op_Transpose) || perm == NULL || perm->n != (uint32_t)rank)
         return false;
     for (int32_t i = 0; i < rank; i++)
         p[i] = (int32_t)perm->ints[i];
@@ -62,8 +55,8 @@ static bool get_transpose(const opf_graph *graph, opf_node_id id, int32_t rank, 
 
 static bool is_movement(const opf_graph *graph, opf_node_id id)
 {
-    return opf_attention_is_plain(graph, id, &opf_op_Reshape) || opf_attention_is_plain(graph, id, &opf_op_Unsqueeze) ||
-           opf_attention_is_plain(graph, id, &opf_op_Squeeze) || opf_attention_is_plain(graph, id, &opf_op_Transpose);
+    return opf_fuse_is_plain(graph, id, &opf_op_Reshape) || opf_fuse_is_plain(graph, id, &opf_op_Unsqueeze) ||
+           opf_fuse_is_plain(graph, id, &opf_op_Squeeze) || opf_fuse_is_plain(graph, id, &opf_op_Transpose);
 }
 
 /* Factors before movements that nobody else reads: the movements will read past them. */
@@ -158,11 +151,11 @@ bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *op
 {
     const opf_graph *graph = context->graph;
     const opf_node_id join = producer_of(graph, operand->base);
-    if (operand->rank != 4 || operand->reader != 0 || !opf_attention_is_plain(graph, join, &opf_op_Reshape))
+    if (operand->rank != 4 || operand->reader != 0 || !opf_fuse_is_plain(graph, join, &opf_op_Reshape))
         return false;
     const opf_value_id repeated = opf_graph_node(graph, join)->inputs[0];
     const opf_node_id repeat = producer_of(graph, repeated);
-    if (!opf_attention_is_plain(graph, repeat, &opf_op_Expand) && !opf_attention_is_plain(graph, repeat, &opf_op_Tile))
+    if (!opf_fuse_is_plain(graph, repeat, &opf_op_Expand) && !opf_fuse_is_plain(graph, repeat, &opf_op_Tile))
         return false;
     const opf_value_id single = opf_graph_node(graph, repeat)->inputs[0];
     const int32_t h = operand->perm[1];
@@ -173,7 +166,7 @@ bool opf_attention_unrepeat(opf_fuse_context *context, opf_attention_operand *op
     operand->group = info_of(graph, repeated)->dims[h + 1].n;
     const opf_node_id unsqueeze = producer_of(graph, single);
     const opf_value_id few = is_movement(graph, unsqueeze) ? opf_graph_node(graph, unsqueeze)->inputs[0] : single;
-    if (opf_attention_is_plain(graph, unsqueeze, &opf_op_Transpose) ||
+    if (opf_fuse_is_plain(graph, unsqueeze, &opf_op_Transpose) ||
         !has_axis_more(info_of(graph, single), info_of(graph, few), h + 1)) {
         operand->base = single;
         operand->single = h + 1;
@@ -205,7 +198,7 @@ opf_attention_joined opf_attention_join(opf_fuse_context *context, const opf_att
     for (int32_t i = 0; i < operand->rank; i++)
         if (operand->perm[i] != wanted[i])
             return (opf_attention_joined){0};
-    if (!opf_attention_is_plain(graph, reshape, &opf_op_Reshape))
+    if (!opf_fuse_is_plain(graph, reshape, &opf_op_Reshape))
         return (opf_attention_joined){0};
     opf_attention_joined joined = {.positions_first = operand->rank == 3};
     joined.value = operand->reader == reshape ? operand->unscaled : opf_graph_node(graph, reshape)->inputs[0];
@@ -237,30 +230,12 @@ opf_dim opf_attention_dim(const opf_graph *graph, const opf_attention_operand *o
     return base_dim(graph, operand, operand->perm[axis]);
 }
 
-opf_value_id opf_attention_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
-                                 opf_error *error)
-{
-    opf_graph *graph = context->graph;
-    const opf_value *x = opf_graph_value(graph, inputs[0]);
-    for (uint32_t u = 0; u < x->n_uses; u++) {
-        const opf_node *node = opf_graph_node(graph, x->uses[u].node);
-        bool same = opf_attention_is_plain(graph, x->uses[u].node, op) && node->n_own_inputs == n;
-        for (uint32_t i = 0; same && i < n; i++)
-            same = node->inputs[i] == inputs[i];
-        if (same)
-            return node->outputs[0];
-    }
-    const opf_value_id result = opf_graph_add_value(graph, NULL);
-    const opf_node_id id = result != 0 ? opf_graph_add_node(graph, op, op->name, NULL, inputs, n, &result, 1) : 0;
-    return id != 0 && opf_fuse_infer(context, id, error) == OPF_OK ? result : 0;
-}
-
 opf_value_id opf_attention_change_axis(opf_fuse_context *context, const opf_op *op, opf_value_id value, int64_t axis,
                                        opf_error *error)
 {
     const opf_const *axes = opf_const_ints(context->graph->consts, &axis, 1);
     const opf_value_id at = axes != NULL ? opf_graph_add_constant(context->graph, NULL, axes) : 0;
-    return at != 0 ? opf_attention_build(context, op, (const opf_value_id[]){value, at}, 2, error) : 0;
+    return at != 0 ? opf_fuse_build(context, op, (const opf_value_id[]){value, at}, 2, error) : 0;
 }
 
 opf_value_id opf_attention_whole(opf_fuse_context *context, const opf_attention_operand *operand, opf_error *error)

@@ -42,7 +42,7 @@ static bool fits_rank_3(const opf_graph *graph, const opf_node *rotary, const op
 bool opf_attention_is_turned(const opf_graph *graph, opf_node_id id, const opf_attention_operand *operand)
 {
     const opf_node *node = opf_graph_node(graph, id);
-    return operand->rotary == 0 && opf_attention_is_plain(graph, id, &opf_op_RotaryEmbedding) &&
+    return operand->rotary == 0 && opf_fuse_is_plain(graph, id, &opf_op_RotaryEmbedding) &&
            opf_node_int(node, "broadcast", 0) != 0 && operand->perm[operand->rank - 1] == operand->rank - 1 &&
            operand->rank > 2 && is_read_once(graph, node->outputs[0]) &&
            (operand->rank == RANK || fits_rank_3(graph, node, operand));
@@ -76,7 +76,7 @@ static opf_value_id take_table(opf_fuse_context *context, const opf_attention_op
         const opf_const *axes = opf_const_ints(graph->consts, first, RANK - rank);
         const opf_value_id at = axes != NULL ? opf_graph_add_constant(graph, NULL, axes) : 0;
         table =
-            at != 0 ? opf_attention_build(context, &opf_op_Unsqueeze, (const opf_value_id[]){table, at}, 2, error) : 0;
+            at != 0 ? opf_fuse_build(context, &opf_op_Unsqueeze, (const opf_value_id[]){table, at}, 2, error) : 0;
     }
     return table != 0 ? opf_attention_permuted(context, table, RANK, operand->rotary_perm, error) : 0;
 }

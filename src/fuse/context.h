@@ -41,6 +41,14 @@ bool opf_fuse_suppose_fits(opf_fuse_context *context, opf_dim part, opf_dim whol
 /* Infers the outputs of a node again, its anchor's result under the steps included, into the graph's infos. */
 opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id node, opf_error *error);
 
+/* A node that is not part of another fusion. */
+bool opf_fuse_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op);
+
+/* The result of a node with these inputs that is there, perhaps made for another layer, or of a new one. 0: no memory,
+ * or error says what has no shape. */
+opf_value_id opf_fuse_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
+                                 opf_error *error);
+
 /* After a rewrite: reports it (the origin is that of the anchor node), counts it, and verifies the graph in debug
  * builds. */
 opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_id anchor, opf_error *error);

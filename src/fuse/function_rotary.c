@@ -40,8 +40,8 @@ static bool is_slice_part(const opf_graph *graph, const opf_node *node, part *p)
 {
     opf_slice s;
     if (node->op != &opf_op_Slice || !opf_slice_read(graph, node, &s) || s.n != 1 ||
-        s.axes[0] != info_of(graph, p->base)->rank - 1 || s.bounds[0].step < 1)
-        return false;
+        s.axes[0] != info_of(graph, p->base)->rank - 1 || s.bounds[0].step < 1 || s.bounds[0].step > last_of(graph, p->base))
+        return false; /* a longer step takes one element, and parts of parts multiply steps */
     p->step = s.bounds[0].step;
     opf_slice_range(last_of(graph, p->base), s.bounds[0].start, s.bounds[0].end, p->step, &p->from, &p->count);
     return true;

@@ -142,6 +142,31 @@ opf_status opf_fuse_done_with(opf_fuse_context *context, const char *rule, opf_n
 #endif
 }
 
+bool opf_fuse_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    return id != 0 && opf_node_is_alive(node) && node->op == op && node->prologue.n == 0 && node->epilogue.n == 0 &&
+           node->n_inputs == node->n_own_inputs && node->n_outputs == 1;
+}
+
+opf_value_id opf_fuse_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
+                                 opf_error *error)
+{
+    opf_graph *graph = context->graph;
+    const opf_value *x = opf_graph_value(graph, inputs[0]);
+    for (uint32_t u = 0; u < x->n_uses; u++) {
+        const opf_node *node = opf_graph_node(graph, x->uses[u].node);
+        bool same = opf_fuse_is_plain(graph, x->uses[u].node, op) && node->n_own_inputs == n;
+        for (uint32_t i = 0; same && i < n; i++)
+            same = node->inputs[i] == inputs[i];
+        if (same)
+            return node->outputs[0];
+    }
+    const opf_value_id result = opf_graph_add_value(graph, NULL);
+    const opf_node_id id = result != 0 ? opf_graph_add_node(graph, op, op->name, NULL, inputs, n, &result, 1) : 0;
+    return id != 0 && opf_fuse_infer(context, id, error) == OPF_OK ? result : 0;
+}
+
 opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_id anchor, opf_error *error)
 {
     const opf_node *node = opf_graph_node(context->graph, anchor);

@@ -12,13 +12,14 @@
  */
 #include "ops/check.h"
 #include "ops/heads.h"
+#include "ops/attention.h"
 #include "ops/lift.h"
 #include "ops/reference.h"
 #include "ops/rotary.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD, Q_COS, Q_SIN, K_COS, K_SIN, CHOICE };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, NONPAD, Q_COS = OPF_ATTENTION_Q_COS, K_COS = OPF_ATTENTION_K_COS, CHOICE = OPF_ATTENTION_CHOICE };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
 enum { BATCH, HEADS, LENGTH, SIZE };
 

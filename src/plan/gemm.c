@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #include "plan/winograd.h"
+#include "base/round.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,7 +108,7 @@ opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_err
         return OPF_OK;
     lines->step   = w->stride[2] <= 2 ? (size_t)w->stride[2] : 1;
     lines->phases = w->stride[2] <= 2 ? 1 : (size_t)w->stride[2];
-    lines->phase  = opf_gemm_divide_up((size_t)span, lines->phases);
+    lines->phase  = opf_divide_up((size_t)span, lines->phases);
     lines->count  = args->kc * (size_t)(w->kernel[0] * w->kernel[1]);
     if (lines->count > MOST_OF_LINES || lines->count * lines->phases * lines->phase > MOST_OF_LINES)
         return OPF_OK;
@@ -132,16 +133,16 @@ static bool can_scale_b(const opf_gemm_args *args, const opf_kern *kern)
     const opf_instr   *instr   = &program->instr[0];
     return program->n == 1 && program->levels == OPF_TYPE_NONE && program->n_operands == 1 && instr->op == OPF_EW_MUL && instr->store < 0 &&
            instr->args[0] + instr->args[1] == -1 && args->prologue.operand_row[0] == 0 && args->b != NULL && args->n <= args->m &&
-           opf_gemm_divide_up(args->n, kern->nr) * kern->nr * args->kc <= MOST;
+           opf_divide_up(args->n, kern->nr) * kern->nr * args->kc <= MOST;
 }
 
 void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
 {
     if (opf_gemm_goes_by_lines(args) && args->m != 0) {
-        args->block  = opf_gemm_divide_up((size_t)args->window.out[2], kern->mr);
+        args->block  = opf_divide_up((size_t)args->window.out[2], kern->mr);
         args->blocks = args->m / (size_t)args->window.out[2];
         args->tiles  = args->blocks * args->block;
-        args->panels = opf_gemm_divide_up(args->n, kern->nr);
+        args->panels = opf_divide_up(args->n, kern->nr);
         return;
     }
     enum { MOST = 144, SUMMED = 256 };
@@ -155,22 +156,22 @@ void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
         args->epilogue.program.n == 0 && args->n_parts == 0 && args->scatter == NULL && args->c_col == 1) {
         rows            = args->m < MOST ? args->m : MOST;
         size_t part     = opf_cpu_l2_bytes() / 4 / (rows * sizeof(float)) / SUMMED * SUMMED;
-        size_t n        = opf_gemm_divide_up(k, part == 0 ? SUMMED : part);
-        args->part      = opf_gemm_divide_up(opf_gemm_divide_up(k, n), SUMMED) * SUMMED;
-        rows            = opf_gemm_divide_up(rows, kern->mr) * kern->mr;
+        size_t n        = opf_divide_up(k, part == 0 ? SUMMED : part);
+        args->part      = opf_divide_up(opf_divide_up(k, n), SUMMED) * SUMMED;
+        rows            = opf_divide_up(rows, kern->mr) * kern->mr;
     }
-    args->tiles      = opf_gemm_divide_up(args->m, kern->mr);
+    args->tiles      = opf_divide_up(args->m, kern->mr);
     args->block      = rows / kern->mr;
     if (args->block > args->tiles)
         args->block = args->tiles == 0 ? 1 : args->tiles; /* no rows: no units */
     if (args->tiles == 0) {
-        args->panels = opf_gemm_divide_up(args->n, kern->nr);
+        args->panels = opf_divide_up(args->n, kern->nr);
         return;
     }
-    args->blocks = opf_gemm_divide_up(args->tiles, args->block);
-    args->block  = opf_gemm_divide_up(args->tiles, args->blocks);
-    args->blocks = opf_gemm_divide_up(args->tiles, args->block);
-    args->panels = opf_gemm_divide_up(args->n, kern->nr);
+    args->blocks = opf_divide_up(args->tiles, args->block);
+    args->block  = opf_divide_up(args->tiles, args->blocks);
+    args->blocks = opf_divide_up(args->tiles, args->block);
+    args->panels = opf_divide_up(args->n, kern->nr);
 }
 
 opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_args *args, const opf_place *a, const opf_place *b_place,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running a product step: the order of blocks, panels and tiles, and what follows the products. */
 #include "plan/gemm_run.h"
+#include "base/round.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,10 +108,10 @@ typedef struct strip {
 static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_t nr)
 {
     enum { LINE = 16 };
-    if (g->b == NULL || g->panels * g->blocks == 1)
+    if (g->b == NULL || s->tile.kc == 0 || g->panels * g->blocks == 1)
         return;
-    size_t chunks = s->tile.taps * opf_gemm_divide_up(s->tile.kc, LINE), lines = s->tile.taps * s->tile.kc * nr / LINE;
-    s->tile.next_b_rate = opf_gemm_divide_up(lines, chunks * s->tiles);
+    size_t chunks = s->tile.taps * opf_divide_up(s->tile.kc, LINE), lines = s->tile.taps * s->tile.kc * nr / LINE;
+    s->tile.next_b_rate = opf_divide_up(lines, chunks * s->tiles);
     s->next_b_step      = s->tile.next_b_rate * chunks * LINE;
     s->next_b           = panel + 1 < g->panels ? s->tile.b + g->taps * g->kc * nr : s->tile.b - panel * g->taps * g->kc * nr;
 }
@@ -254,32 +255,27 @@ static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size
     }
 }
 
-static size_t round_64(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, opf_gemm_worker *w, char *scratch)
 {
     size_t taps = opf_gemm_taps_in_pointers(g), at = 0, rows = g->block * kern->mr, ahead = kern->mr;
     w->pointers = (const float **)(void *)(scratch + at);
-    at += round_64(((rows + ahead) * taps + g->taps) * sizeof(float *));
+    at += opf_round_64(((rows + ahead) * taps + g->taps) * sizeof(float *));
     w->starts = (size_t *)(void *)(scratch + at);
-    at += round_64((g->block + 1) * sizeof(size_t));
+    at += opf_round_64((g->block + 1) * sizeof(size_t));
     w->scaled = (float *)(void *)(scratch + at);
-    at += g->scales_b ? round_64(g->panels * kern->nr * g->kc * sizeof(float)) : 0;
+    at += g->scales_b ? opf_round_64(g->panels * kern->nr * g->kc * sizeof(float)) : 0;
     w->gathered = (float *)(void *)(scratch + at);
-    at += opf_gemm_has_own_rows(g)    ? round_64(rows * g->taps * g->kc * sizeof(float))
-          : opf_gemm_goes_by_lines(g) ? round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
+    at += opf_gemm_has_own_rows(g)    ? opf_round_64(rows * g->taps * g->kc * sizeof(float))
+          : opf_gemm_goes_by_lines(g) ? opf_round_64(g->lines.count * g->lines.phases * g->lines.phase * sizeof(float))
                                       : 0;
     w->panel = (float *)(void *)(scratch + at);
-    at += g->b == NULL ? round_64(g->kc * kern->nr * sizeof(float)) : 0;
+    at += g->b == NULL ? opf_round_64(g->kc * kern->nr * sizeof(float)) : 0;
     w->tile = (float *)(void *)(scratch + at);
-    at += round_64(OPF_GEMM_WAITING * kern->mr * kern->nr * sizeof(float));
+    at += opf_round_64(OPF_GEMM_WAITING * kern->mr * kern->nr * sizeof(float));
     w->program = (float *)(void *)(scratch + at);
     size_t before = opf_gemm_computes_rows(g) ? opf_program_scratch(&g->prologue.program) : 0;
     size_t after  = g->epilogue.program.n != 0 ? opf_program_scratch(&g->epilogue.program) : 0;
-    return at + round_64((before > after ? before : after) * sizeof(float));
+    return at + opf_round_64((before > after ? before : after) * sizeof(float));
 }
 
 /* A few panels of a block in parts of k, so that the rows' part stays in L2 while the panels' parts stream by, each once. */

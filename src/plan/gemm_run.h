@@ -71,9 +71,4 @@ static inline size_t opf_gemm_block_tiles(const opf_gemm_args *g, size_t block)
     return left < g->block ? left : g->block;
 }
 
-static inline size_t opf_gemm_divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
 #endif

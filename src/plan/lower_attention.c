@@ -8,11 +8,13 @@
 #include "cpu/cpu.h"
 #include "plan/rotation.h"
 #include "plan/steps.h"
+#include "ops/attention.h"
+#include "base/round.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, PAST_KEY, Q_COS = 7, K_COS = 9, CHOICE = 11, END = 12 };
+enum { Q, K, V, MASK, PAST_KEY, Q_COS = OPF_ATTENTION_Q_COS, K_COS = OPF_ATTENTION_K_COS, CHOICE = OPF_ATTENTION_CHOICE, END = OPF_ATTENTION_INPUTS };
 enum { BATCH, HEAD, ROW, COL };
 
 typedef struct {
@@ -43,14 +45,9 @@ typedef struct {
     size_t                batch, head, first, rows; /* of the unit */
 } worker;
 
-static size_t divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static size_t round_up(size_t a, size_t b)
 {
-    return divide_up(a, b) * b;
+    return opf_divide_up(a, b) * b;
 }
 
 static size_t scratch_layout(const attention_args *t, const opf_kern *kern, worker *w, char *scratch)
@@ -187,7 +184,7 @@ static void multiply_tile(const worker *w, const product *p, size_t panel, size_
 static void multiply(const worker *w, const product *p)
 {
     const opf_kern *kern = w->env->kern;
-    const size_t    tiles = divide_up(w->rows, kern->mr), panels = divide_up(p->n, kern->nr);
+    const size_t    tiles = opf_divide_up(w->rows, kern->mr), panels = opf_divide_up(p->n, kern->nr);
     for (size_t panel = 0; panel < panels; panel++)
         for (size_t i = 0; i < tiles; i++) {
             const size_t first = w->rows * i / tiles;
@@ -359,32 +356,21 @@ static void size_blocks(attention_args *t, const opf_kern *kern)
     t->row_floats = round_up(t->keys, line) + line;
     size_t rows   = opf_cpu_l2_bytes() / 4 / (t->row_floats * sizeof(float)) / kern->mr * kern->mr;
     rows          = rows > most ? most / kern->mr * kern->mr : rows < kern->mr ? kern->mr : rows;
-    t->blocks     = divide_up(t->rows, rows);
-    t->block      = divide_up(t->rows, t->blocks);
+    t->blocks     = opf_divide_up(t->rows, rows);
+    t->block      = opf_divide_up(t->rows, t->blocks);
 }
 
-static opf_status place_mask(opf_planner *planner, const opf_node *node, attention_args *t, opf_place *mask, opf_error *error)
+/* An input that broadcasts to the scores of so many images. */
+static opf_status place_scores(opf_planner *planner, const opf_node *node, uint32_t input, const attention_args *t, size_t images,
+                               opf_place *place, opf_ref *ref, int64_t *strides, opf_error *error)
 {
-    if (!has(node, MASK))
+    if (!has(node, input))
         return OPF_OK;
-    const int64_t full[] = {(int64_t)t->windows, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
-    OPF_TRY(opf_plan_place(planner, node->inputs[MASK], mask, error));
-    const opf_place seen = opf_place_broadcast(mask, 4, full);
-    t->mask              = opf_place_ref(mask);
-    t->is_bool           = mask->type == OPF_BOOL;
-    memcpy(t->mask_strides, seen.strides, sizeof t->mask_strides);
-    return OPF_OK;
-}
-
-static opf_status place_choice(opf_planner *planner, const opf_node *node, attention_args *t, opf_place *choice, opf_error *error)
-{
-    if (!has(node, CHOICE))
-        return OPF_OK;
-    const int64_t full[] = {(int64_t)t->batches, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
-    OPF_TRY(opf_plan_place(planner, node->inputs[CHOICE], choice, error));
-    const opf_place seen = opf_place_broadcast(choice, 4, full);
-    t->choice            = opf_place_ref(choice);
-    memcpy(t->choice_strides, seen.strides, sizeof t->choice_strides);
+    const int64_t full[] = {(int64_t)images, (int64_t)t->heads, (int64_t)t->rows, (int64_t)t->keys};
+    OPF_TRY(opf_plan_place(planner, node->inputs[input], place, error));
+    const opf_place seen = opf_place_broadcast(place, 4, full);
+    *ref                 = opf_place_ref(place);
+    memcpy(strides, seen.strides, 4 * sizeof *strides);
     return OPF_OK;
 }
 
@@ -453,8 +439,9 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
     memcpy(t.v_strides, v.strides, sizeof t.v_strides);
     memcpy(t.y_strides, heads.strides, sizeof t.y_strides);
     read_attributes(node, &t);
-    OPF_TRY(place_mask(planner, node, &t, &x[MASK], error));
-    OPF_TRY(place_choice(planner, node, &t, &x[CHOICE], error));
+    OPF_TRY(place_scores(planner, node, MASK, &t, t.windows, &x[MASK], &t.mask, t.mask_strides, error));
+    t.is_bool = x[MASK].type == OPF_BOOL;
+    OPF_TRY(place_scores(planner, node, CHOICE, &t, t.batches, &x[CHOICE], &t.choice, t.choice_strides, error));
     OPF_TRY(place_rotation(planner, node, "q_rotated", "q_interleaved", Q_COS, &q, &t.q_rotation, &x[Q_COS], error));
     OPF_TRY(place_rotation(planner, node, "k_rotated", "k_interleaved", K_COS, &k, &t.k_rotation, &x[K_COS], error));
     const opf_split split = {.outer_first = 0, .outer_last = y.rank - 3, .row_first = y.rank - 2, .row_last = y.rank - 2, .col = y.rank - 1};

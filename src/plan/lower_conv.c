@@ -74,16 +74,6 @@ static opf_split conv_split(int32_t rank)
     return (opf_split){.outer_first = 0, .outer_last = 0, .row_first = 2, .row_last = rank - 1, .col = 1};
 }
 
-static opf_status image_offsets(opf_planner *planner, const opf_place *place, const int64_t **offsets, opf_error *error)
-{
-    int64_t *list = OPF_NEW(planner->arena, int64_t, place->dims[0]);
-    OPF_OOM_IF(error, list == NULL);
-    for (int64_t i = 0; i < place->dims[0]; i++)
-        list[i] = i * place->strides[0];
-    *offsets = list;
-    return OPF_OK;
-}
-
 static opf_status zero_row(opf_planner *planner, int64_t n, const float **zeros, opf_error *error)
 {
     *zeros = OPF_NEW(planner->arena, float, n);
@@ -116,7 +106,8 @@ static opf_status place_parts(opf_planner *planner, const opf_node *split, conv 
         if (places[o].dims[1] == 0)
             continue;
         *part = (opf_gemm_part){.first = first, .c = opf_place_ref(&places[o]), .c_row = (ptrdiff_t)pixel};
-        OPF_TRY(image_offsets(planner, &places[o], &part->c_images, error));
+        part->c_images = opf_place_offsets(planner->arena, &places[o], 0, 0);
+        OPF_OOM_IF(error, part->c_images == NULL);
         first += (size_t)places[o].dims[1];
         args->n_parts++;
     }
@@ -188,7 +179,8 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         opf_gemm_try_bands(&args, kern);
     if (args.rows == OPF_ROWS_GATHER)
         OPF_TRY(opf_gemm_try_lines(planner, &args, error));
-    OPF_TRY(image_offsets(planner, &c->x, &args.a_images, error));
+    args.a_images = opf_place_offsets(planner->arena, &c->x, 0, 0);
+    OPF_OOM_IF(error, args.a_images == NULL);
     OPF_TRY(zero_row(planner, per_group, &args.zeros, error));
     if (args.winograd.u == NULL) {
         opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
@@ -208,7 +200,8 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     args.c_row   = planes ? 1 : (ptrdiff_t)pixel;
     args.c_col   = planes ? (ptrdiff_t)c->y.strides[1] : 1;
     args.c_group = (ptrdiff_t)args.n * args.c_col;
-    OPF_TRY(image_offsets(planner, &c->y, &args.c_images, error));
+    args.c_images = opf_place_offsets(planner->arena, &c->y, 0, 0);
+    OPF_OOM_IF(error, args.c_images == NULL);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     if (computed)
         OPF_TRY(opf_bind(planner, prologue, &c->x, conv_split(c->x.rank), &args.prologue, operands, stores, error));
@@ -320,7 +313,7 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
 static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
 {
     opf_weights   *weights = planner->options->weights;
-    depthwise_args args    = {.images = (size_t)c->images, .channels = (size_t)c->channels, .taps = (size_t)c->taps, .lo = -INFINITY, .hi = INFINITY};
+    depthwise_args args    = {.images = (size_t)c->images, .channels = (size_t)c->channels, .taps = (size_t)c->taps};
     int32_t        order[OPF_MAX_RANK];
     opf_channels_last(c->x.rank, order);
     int64_t window_lines = c->window.kernel[0] * c->window.kernel[1];
@@ -346,13 +339,8 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.y_channel = planes ? c->y.strides[1] : 1;
     (void)opf_place_linear(&c->y, 2, c->y.rank - 1, &args.y_pixel);
     args.lines     = (size_t)((args.x_channel == 1 ? 0 : window_lines * c->window.in[2]) + (planes ? c->window.out[2] : 0)) * args.channels * OPF_DEPTHWISE_LINES;
-    opf_lowered     rest    = *lowered;
-    const opf_instr *first  = &rest.program.instr[0];
-    if (rest.program.n == 1 && first->store < 0 && first->args[0] == 0 && (first->op == OPF_EW_RELU || first->op == OPF_EW_CLIP)) {
-        args.lo        = first->op == OPF_EW_RELU ? 0.0f : first->params[0];
-        args.hi        = first->op == OPF_EW_RELU ? INFINITY : first->params[1];
-        rest.program.n = 0;
-    }
+    opf_lowered rest = *lowered;
+    opf_lower_clamp(&rest, &args.lo, &args.hi);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     opf_lower_scalars(planner, &rest);
     args.has_epilogue = rest.program.n != 0;

@@ -132,6 +132,16 @@ static void choose_rows(const opf_transposed *t, opf_gemm_args *args)
     }
 }
 
+/* What no tap reaches is a product of no elements: the bias, and what follows it. */
+static void read_nothing(opf_gemm_args *args)
+{
+    args->kc    = 0;
+    args->taps  = 1;
+    args->rows  = OPF_ROWS_LINEAR;
+    args->a_row = 0;
+    memset(args->window.kernel, 0, sizeof args->window.kernel);
+}
+
 /* Fills what differs between the products of a node, of whose packed weights b is the class's. */
 static opf_status make_product(opf_planner *planner, const opf_transposed *t, const opf_phase_class *c, const float *b, opf_gemm_args *args,
                                opf_error *error)
@@ -144,7 +154,10 @@ static opf_status make_product(opf_planner *planner, const opf_transposed *t, co
     args->m    = (size_t)(args->window.out[0] * args->window.out[1] * args->window.out[2]);
     args->n    = (size_t)(opf_phase_cells(c) * (t->filters / t->groups));
     args->taps = (size_t)(c->taps[0] * c->taps[1] * c->taps[2]);
-    choose_rows(t, args);
+    if (c->is_reached)
+        choose_rows(t, args);
+    else
+        read_nothing(args);
     OPF_TRY(make_scatter(planner, t, c, first, &args->scatter, error));
     if (t->bias != NULL) {
         const opf_weight_format format = opf_format_repeated(t->filters, t->groups, opf_phase_cells(c), (int64_t)kern->nr);
@@ -207,7 +220,8 @@ static opf_status set_operands(opf_planner *planner, const opf_node *node, opf_t
         OPF_TRY(opf_plan_dense(planner, &t->x, order, error));
     opf_transposed_set_strides(t);
     const bool planes = t->filters > 1 && opf_plan_wants_row_major(planner, node->outputs[0], order);
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], planes ? NULL : order, &t->y, error));
+    OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &t->y, error));
+    (void)opf_place_linear(&t->y, 2, t->y.rank - 1, &row);
     args->images   = (size_t)t->x.dims[0];
     args->groups   = (size_t)t->groups;
     args->kc       = (size_t)(t->channels / t->groups);
@@ -215,8 +229,8 @@ static opf_status set_operands(opf_planner *planner, const opf_node *node, opf_t
     args->a_col    = (ptrdiff_t)t->x.strides[1];
     args->a_group  = (ptrdiff_t)(t->channels / t->groups * t->x.strides[1]);
     args->c        = opf_place_ref(&t->y);
-    args->c_row    = planes ? 1 : (ptrdiff_t)t->filters;
-    args->c_col    = planes ? (ptrdiff_t)(t->out[0] * t->out[1] * t->out[2]) : 1;
+    args->c_row    = planes ? 1 : (ptrdiff_t)row;
+    args->c_col    = planes ? (ptrdiff_t)t->y.strides[1] : 1;
     args->a_images = opf_place_offsets(planner->arena, &t->x, 0, 0);
     args->c_images = opf_place_offsets(planner->arena, &t->y, 0, 0);
     args->zeros    = OPF_NEW(planner->arena, float, args->kc);
@@ -234,6 +248,7 @@ static opf_status lower_products(opf_planner *planner, const opf_node *node, opf
     opf_place       operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     OPF_TRY(set_operands(planner, node, t, &args, error));
     opf_lower_clamp(lowered, &args.lo, &args.hi);
+    opf_lower_scalars(planner, lowered);
     if (lowered->program.n != 0)
         OPF_TRY(opf_bind(planner, lowered, &t->y, split, &args.epilogue, operands, stores, error));
     OPF_TRY(make_products(planner, t, &args, weights, &step, error));
@@ -259,8 +274,8 @@ opf_status opf_lower_conv_transpose(opf_planner *planner, opf_node_id id, bool *
         return opf_lower_depthwise_transposed(planner, node, &t, &lowered, error);
     const opf_weight_format format =
         opf_format_phases(t.w, t.windows.stride, t.windows.dilation, t.groups, (int64_t)planner->options->kern->nr);
-    const float *weights = opf_weights_get(planner->options->weights, t.w, &format);
-    OPF_OOM_IF(error, weights == NULL || !opf_weights_build(planner->options->weights, NULL));
+    const float *weights = opf_weights_get_now(planner->options->weights, t.w, &format);
+    OPF_OOM_IF(error, weights == NULL);
     *done = weights[0] != 0; /* infinity times the zeros around the image is no zero: the reference leaves it out */
     return *done ? lower_products(planner, node, &t, &lowered, weights + OPF_PHASES_HEAD, error) : OPF_OK;
 }

@@ -164,6 +164,7 @@ opf_status opf_lower_depthwise_transposed(opf_planner *planner, const opf_node *
     OPF_TRY(take_weights(planner, args, error));
     OPF_TRY(place_operands(planner, node, args, error));
     opf_lower_clamp(lowered, &args->lo, &args->hi);
+    opf_lower_scalars(planner, lowered);
     if (lowered->program.n != 0)
         OPF_TRY(opf_bind(planner, lowered, &args->t.y, split, &args->epilogue, operands, stores, error));
     opf_plan_step step = {.kernel        = "depthwise_f32",

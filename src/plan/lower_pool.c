@@ -3,6 +3,7 @@
 #include "ops/window.h"
 #include "plan/lines.h"
 #include "plan/steps.h"
+#include "base/round.h"
 
 #include <math.h>
 #include <string.h>
@@ -81,11 +82,6 @@ static void inner_pixels(const pool_args *p, int64_t *first, int64_t *last)
     *last        = *last > p->out[axis] ? p->out[axis] : *last;
 }
 
-static size_t round_64(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 typedef struct {
     const float **taps, **lines;
     float        *copies, *line, *program;
@@ -95,13 +91,13 @@ static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
 {
     size_t last = (size_t)p->spatial - 1, at = 0;
     s->taps = (const float **)(void *)(scratch + at);
-    at += round_64(p->taps * sizeof(float *));
+    at += opf_round_64(p->taps * sizeof(float *));
     s->lines = (const float **)(void *)(scratch + at);
-    at += round_64(p->lines * sizeof(float *));
+    at += opf_round_64(p->lines * sizeof(float *));
     s->copies = (float *)(void *)(scratch + at);
-    at += p->x_channel == 1 ? 0 : round_64(p->lines * (size_t)p->in[last] * p->channels * sizeof(float));
+    at += p->x_channel == 1 ? 0 : opf_round_64(p->lines * (size_t)p->in[last] * p->channels * sizeof(float));
     s->line = (float *)(void *)(scratch + at);
-    at += p->y_channel == 1 ? 0 : round_64((size_t)p->out[last] * p->channels * sizeof(float));
+    at += p->y_channel == 1 ? 0 : opf_round_64((size_t)p->out[last] * p->channels * sizeof(float));
     s->program = (float *)(void *)(scratch + at);
     return at + opf_program_scratch(&p->epilogue.program) * sizeof(float);
 }
@@ -243,6 +239,7 @@ opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_
     (void)opf_place_linear(&y, 2, y.rank - 1, &p.y_pixel);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     opf_split split = {.outer_first = 0, .outer_last = 0, .row_first = 2, .row_last = x.rank - 1, .col = 1};
+    opf_lower_scalars(planner, &lowered);
     if (lowered.program.n != 0)
         OPF_TRY(opf_bind(planner, &lowered, &y, split, &p.epilogue, operands, stores, error));
     bool       whole = node->op == &opf_op_GlobalAveragePool || (global && p.x_channel != 1);

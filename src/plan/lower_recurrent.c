@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RNN, GRU and LSTM on constant weights and whole sequences, with activations that have kernels. */
 #include "plan/recurrent_run.h"
+#include "base/round.h"
 
 #include <string.h>
 #include <strings.h>
@@ -21,23 +22,16 @@ static const struct {
 
 /* ---- weights ---- */
 
-static int64_t round_up(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 /* numbers: first, n, nr */
 static void build_gates(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
-    const int64_t n = numbers[1], nr = numbers[2], k = c->dims[2], panels = round_up(n, nr) / nr,
+    const int64_t n = numbers[1], nr = numbers[2], k = c->dims[2], panels = opf_round_up(n, nr) / nr,
                   n0 = unit % panels * nr;
     const int64_t cols = n - n0 < nr ? n - n0 : nr;
     float *panel = (float *)dst + unit * k * nr, *rows = scratch;
     opf_const_read_f32(c, (int64_t[]){unit / panels, numbers[0] + n0, 0}, (int64_t[]){1, cols, k}, rows);
     memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t i = 0; i < k; i++)
-            panel[i * nr + j] = rows[j * k + i];
+    opf_pack_rows(rows, cols, k, nr, panel);
 }
 
 /* Rows [first, first + n) of each of the matrices [directions, rows, k] to panels [directions][n/nr][k][nr]. */
@@ -45,8 +39,8 @@ static opf_weight_format format_gates(const opf_const *c, int64_t first, int64_t
 {
     return (opf_weight_format){.name = "gates",
                                .numbers = {first, n, nr},
-                               .bytes = (size_t)(c->dims[0] * round_up(n, nr) * c->dims[2]) * sizeof(float),
-                               .units = c->dims[0] * (round_up(n, nr) / nr),
+                               .bytes = (size_t)(c->dims[0] * opf_round_up(n, nr) * c->dims[2]) * sizeof(float),
+                               .units = c->dims[0] * (opf_round_up(n, nr) / nr),
                                .build = build_gates,
                                .scratch_bytes = (size_t)(c->dims[2] * nr) * sizeof(float)};
 }
@@ -54,7 +48,7 @@ static opf_weight_format format_gates(const opf_const *c, int64_t first, int64_t
 /* numbers: first, n, summed, nr */
 static void build_gate_bias(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
-    const int64_t first = numbers[0], n = numbers[1], summed = numbers[2], padded = round_up(n, numbers[3]);
+    const int64_t first = numbers[0], n = numbers[1], summed = numbers[2], padded = opf_round_up(n, numbers[3]);
     float *to = (float *)dst + unit * padded, *more = scratch;
     memset(to, 0, (size_t)padded * sizeof *to);
     opf_const_read_f32(c, (int64_t[]){unit, first}, (int64_t[]){1, n}, to);
@@ -70,7 +64,7 @@ static opf_weight_format format_gate_bias(const opf_const *c, int64_t first, int
 {
     return (opf_weight_format){.name = "gate_bias",
                                .numbers = {first, n, summed, nr},
-                               .bytes = (size_t)(c->dims[0] * round_up(n, nr)) * sizeof(float),
+                               .bytes = (size_t)(c->dims[0] * opf_round_up(n, nr)) * sizeof(float),
                                .units = c->dims[0],
                                .build = build_gate_bias,
                                .scratch_bytes = (size_t)summed * sizeof(float)};

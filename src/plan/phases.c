@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/phases.h"
+#include "base/round.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,11 +15,6 @@ static int64_t gcd(int64_t a, int64_t b)
         b                  = rest;
     }
     return a;
-}
-
-static int64_t round_up(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
 }
 
 bool opf_phases_count(int32_t rank, const int64_t *stride, size_t *n)
@@ -107,7 +103,9 @@ bool opf_phases_next(const opf_phases *phases, opf_phase_class *c)
 
 int64_t opf_phase_floats(const opf_phase_class *class, int64_t c, int64_t o, int64_t groups, int64_t nr)
 {
-    return groups * round_up(opf_phase_cells(class) * o, nr) * class->taps[0] * class->taps[1] * class->taps[2] * c;
+    if (!class->is_reached)
+        return 0;
+    return groups * opf_round_up(opf_phase_cells(class) * o, nr) * class->taps[0] * class->taps[1] * class->taps[2] * c;
 }
 
 /* ---- formats ---- */
@@ -259,7 +257,7 @@ static void build_repeated(const opf_const *c, const int64_t *numbers, int64_t u
 {
     (void)unit;
     (void)scratch;
-    const int64_t n = numbers[0], groups = numbers[1], times = numbers[2], padded = round_up(n * times, numbers[3]);
+    const int64_t n = numbers[0], groups = numbers[1], times = numbers[2], padded = opf_round_up(n * times, numbers[3]);
     float        *out = dst;
     memset(out, 0, (size_t)(groups * padded) * sizeof *out);
     for (int64_t g = 0; g < groups; g++)
@@ -271,7 +269,7 @@ opf_weight_format opf_format_repeated(int64_t n, int64_t groups, int64_t times, 
 {
     return (opf_weight_format){.name    = "repeated",
                                .numbers = {n / groups, groups, times, nr},
-                               .bytes   = (size_t)(groups * round_up(n / groups * times, nr)) * sizeof(float),
+                               .bytes   = (size_t)(groups * opf_round_up(n / groups * times, nr)) * sizeof(float),
                                .units   = 1,
                                .build   = build_repeated};
 }

@@ -32,7 +32,7 @@ typedef struct opf_phases {
 /* A class: n[i] phases from first[i] on of each axis, any with any. */
 typedef struct opf_phase_class {
     int64_t first[3], n[3];
-    int64_t taps[3]; /* at least 1: what no tap reaches has one that is zero and reads outside the image */
+    int64_t taps[3]; /* at least 1, also of what no tap reaches */
     bool    is_reached;
 } opf_phase_class;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/recurrent_run.h"
+#include "base/round.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,11 +15,6 @@ typedef struct {
     float *h, *c, *part;                         /* [rows][hidden]; part: what the reset gate multiplies */
     float *program;                              /* scratch of the epilogue */
 } worker;
-
-static size_t divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
 
 static float *row_at(const opf_run_env *env, const opf_recurrent_rows *rows, size_t time, size_t way, size_t batch)
 {
@@ -46,7 +42,7 @@ static void multiply(const worker *w, const opf_recurrent_matrix *m, const float
                      float *dst, size_t stride, bool adds)
 {
     const opf_kern *kern = w->env->kern;
-    const size_t mr = kern->mr, nr = kern->nr, panels = divide_up(m->n, nr);
+    const size_t mr = kern->mr, nr = kern->nr, panels = opf_divide_up(m->n, nr);
     for (size_t p = 0; p < panels; p++)
         for (size_t r = 0; r < n_rows; r += mr) {
             const size_t panel = w->way * panels + p;
@@ -202,22 +198,17 @@ static void run_block(const worker *w)
         store_state(w, &a->last_c, w->c);
 }
 
-static size_t round_64(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 static size_t scratch_layout(const opf_recurrent_args *a, const opf_kern *kern, worker *w, char *scratch)
 {
-    const size_t padded = divide_up(a->rows, kern->mr) * kern->mr,
-                 state = round_64(a->rows * a->hidden * sizeof(float));
+    const size_t padded = opf_divide_up(a->rows, kern->mr) * kern->mr,
+                 state = opf_round_64(a->rows * a->hidden * sizeof(float));
     size_t at = 0;
     w->h_rows = (const float **)(void *)(scratch + at);
-    at += round_64(padded * sizeof(float *));
+    at += opf_round_64(padded * sizeof(float *));
     w->part_rows = (const float **)(void *)(scratch + at);
-    at += round_64(padded * sizeof(float *));
+    at += opf_round_64(padded * sizeof(float *));
     w->x_rows = (const float **)(void *)(scratch + at);
-    at += round_64((a->chunk * a->rows + kern->mr) * sizeof(float *));
+    at += opf_round_64((a->chunk * a->rows + kern->mr) * sizeof(float *));
     w->h = (float *)(void *)(scratch + at);
     at += state;
     w->c = (float *)(void *)(scratch + at);
@@ -225,7 +216,7 @@ static size_t scratch_layout(const opf_recurrent_args *a, const opf_kern *kern, 
     w->part = (float *)(void *)(scratch + at);
     at += a->cell == OPF_CELL_GRU ? state : 0;
     w->sums = (float *)(void *)(scratch + at);
-    at += round_64(a->chunk * a->rows * a->input.n * sizeof(float));
+    at += opf_round_64(a->chunk * a->rows * a->input.n * sizeof(float));
     w->program = (float *)(void *)(scratch + at);
     return at + opf_program_scratch(&a->epilogue.program) * sizeof(float);
 }

@@ -2,6 +2,7 @@
 #include "plan/weights.h"
 
 #include "base/map.h"
+#include "base/round.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -187,18 +188,34 @@ static const void *get(opf_weights *weights, const opf_const *c, const opf_weigh
     return data;
 }
 
-/* Built at once and by itself: plans read it. */
-static const void *get_now(opf_weights *w, const opf_const *c, const opf_weight_format *format)
+/* The job that is to build dst, by this thread and now. */
+static bool build_now(opf_weights *w, const void *dst)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    const uint32_t before = w->n_jobs;
-    const void    *data   = find_or_ask(w, c, format, false);
-    if (data != NULL && w->n_jobs > before) {
-        const job *mine = &w->jobs[--w->n_jobs];
-        format->build(c, format->numbers, 0, mine->dst, NULL);
-        opf_const_leaves(c, give_back, NULL);
+    for (uint32_t i = 0; i < w->n_jobs; i++) {
+        job                     *j       = &w->jobs[i];
+        const opf_weight_format *format  = &j->format;
+        void                    *scratch = NULL;
+        if (j->dst != dst)
+            continue;
+        if (format->scratch_bytes != 0 && (scratch = opf_heap_alloc(w->heap, format->scratch_bytes)) == NULL)
+            return false;
+        for (int64_t unit = 0; unit < format->units; unit++)
+            format->build(j->c, format->numbers, unit, j->dst, scratch);
+        opf_heap_free(w->heap, scratch, format->scratch_bytes);
+        opf_const_leaves(j->c, give_back, NULL);
+        memmove(j, j + 1, (--w->n_jobs - i) * sizeof *j);
+        return true;
     }
-    (void)pthread_mutex_unlock(&w->lock);
+    return true; /* it is there */
+}
+
+const void *opf_weights_get_now(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
+{
+    (void)pthread_mutex_lock(&weights->lock);
+    const void *data = find_or_ask(weights, c, format, false);
+    if (data != NULL && !build_now(weights, data))
+        data = NULL;
+    (void)pthread_mutex_unlock(&weights->lock);
     return data;
 }
 
@@ -236,14 +253,17 @@ const void *opf_weights_plain(opf_weights *weights, const opf_const *c)
     if (c->kind == OPF_CONST_BYTES && (uintptr_t)c->data % (size == 0 ? 1 : size) == 0)
         return c->data;
     const opf_weight_format format = {.name = "plain", .bytes = opf_const_size(c), .units = 1, .build = build_plain};
-    return get_now(weights, c, &format);
+    return opf_weights_get_now(weights, c, &format);
 }
 
 /* ---- formats ---- */
 
-static int64_t round_up(int64_t n, int64_t multiple)
+void opf_pack_rows(const float *rows, int64_t cols, int64_t k, int64_t nr, float *panel)
 {
-    return (n + multiple - 1) / multiple * multiple;
+    for (int64_t i0 = 0; i0 < k; i0 += 16) /* blocks, so that the writes of a panel stay in cache */
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t i = i0; i < k && i < i0 + 16; i++)
+                panel[i * nr + j] = rows[j * k + i];
 }
 
 /* numbers: k, n, nr, transposed */
@@ -263,18 +283,15 @@ static void build_panel(const opf_const *c, const int64_t *numbers, int64_t unit
         return;
     }
     opf_const_read_f32(c, (int64_t[]){n0, 0}, (int64_t[]){cols, k}, rows);
-    for (int64_t i0 = 0; i0 < k; i0 += 16) /* blocks, so that the writes of a panel stay in cache */
-        for (int64_t j = 0; j < cols; j++)
-            for (int64_t i = i0; i < k && i < i0 + 16; i++)
-                panel[i * nr + j] = rows[j * k + i];
+    opf_pack_rows(rows, cols, k, nr, panel);
 }
 
 opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed)
 {
     return (opf_weight_format){.name          = "panels",
                                .numbers       = {k, n, nr, transposed},
-                               .bytes         = (size_t)(k * round_up(n, nr)) * sizeof(float),
-                               .units         = round_up(n, nr) / nr,
+                               .bytes         = (size_t)(k * opf_round_up(n, nr)) * sizeof(float),
+                               .units         = opf_round_up(n, nr) / nr,
                                .build         = build_panel,
                                .scratch_bytes = (size_t)(k * nr) * sizeof(float)};
 }
@@ -296,7 +313,7 @@ void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t tap
 /* numbers: o per group, c, taps, groups * 1000 + nr */
 static void build_conv(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
-    int64_t o = numbers[0], c = numbers[1], taps = numbers[2], nr = numbers[3] % 1000, panels = round_up(o, nr) / nr;
+    int64_t o = numbers[0], c = numbers[1], taps = numbers[2], nr = numbers[3] % 1000, panels = opf_round_up(o, nr) / nr;
     int64_t g = unit / panels, o0 = unit % panels * nr;
     opf_conv_panel(w, g * o + o0, o - o0 < nr ? o - o0 : nr, taps, nr, (float *)dst + unit * taps * c * nr, scratch);
 }
@@ -305,8 +322,8 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
 {
     return (opf_weight_format){.name          = "conv",
                                .numbers       = {o / groups, c, taps, groups * 1000 + nr},
-                               .bytes         = (size_t)(groups * round_up(o / groups, nr) * c * taps) * sizeof(float),
-                               .units         = groups * (round_up(o / groups, nr) / nr),
+                               .bytes         = (size_t)(groups * opf_round_up(o / groups, nr) * c * taps) * sizeof(float),
+                               .units         = groups * (opf_round_up(o / groups, nr) / nr),
                                .build         = build_conv,
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
 }
@@ -338,7 +355,7 @@ static void transform_axis(int64_t size, const double *in, double *restrict out,
    filters as they are. */
 static void build_winograd(const opf_const *w, const int64_t *numbers, int64_t panel, void *dst, void *scratch)
 {
-    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], size = numbers[3], window = size + 2, panels = round_up(o, nr) / nr;
+    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], size = numbers[3], window = size + 2, panels = opf_round_up(o, nr) / nr;
     double *g = scratch, *rows = g + 9 * nr, *u = rows + 3 * window * nr;
     float  *filters = (float *)(u + window * window * nr), *out = dst;
     int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
@@ -363,8 +380,8 @@ opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t 
     int64_t window = size + 2;
     return (opf_weight_format){.name          = "winograd",
                                .numbers       = {o, c, nr, size},
-                               .bytes         = (size_t)(window * window * round_up(o, nr) * c) * sizeof(float),
-                               .units         = round_up(o, nr) / nr,
+                               .bytes         = (size_t)(window * window * opf_round_up(o, nr) * c) * sizeof(float),
+                               .units         = opf_round_up(o, nr) / nr,
                                .build         = build_winograd,
                                .scratch_bytes = (size_t)((9 + 3 * window + window * window) * nr) * sizeof(double) +
                                                 (size_t)(nr * c * 9) * sizeof(float)};
@@ -394,7 +411,7 @@ static void build_vector(const opf_const *c, const int64_t *numbers, int64_t uni
 {
     (void)unit;
     (void)scratch;
-    int64_t n = numbers[0], groups = numbers[1], padded = round_up(n, numbers[2]);
+    int64_t n = numbers[0], groups = numbers[1], padded = opf_round_up(n, numbers[2]);
     float  *out = dst;
     memset(out, 0, (size_t)(groups * padded) * sizeof *out);
     for (int64_t g = 0; g < groups; g++)
@@ -406,7 +423,7 @@ opf_weight_format opf_format_vector(int64_t n, int64_t groups, int64_t nr)
 {
     return (opf_weight_format){.name    = "vector",
                                .numbers = {n / groups, groups, nr},
-                               .bytes   = (size_t)(groups * round_up(n / groups, nr)) * sizeof(float),
+                               .bytes   = (size_t)(groups * opf_round_up(n / groups, nr)) * sizeof(float),
                                .units   = 1,
                                .build   = build_vector};
 }

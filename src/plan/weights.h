@@ -27,6 +27,9 @@ typedef struct opf_weight_format {
 /* Where the packed form will be, 64-byte aligned, once opf_weights_build has run; NULL when memory is out. */
 const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
 
+/* The same, built when it returns: for what plans read. */
+const void *opf_weights_get_now(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
+
 /* The same for a form kept beside another one, for speed. These have a budget in bytes, 0 at first: NULL also when this one
    would exceed it. */
 const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
@@ -44,6 +47,9 @@ bool opf_weights_build(opf_weights *weights, const opf_weights_team *team);
 
 /* The constant in its own type, dense, to be read at once: where it lies if its address suits its type, else a copy. NULL: no memory. */
 const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
+
+/* Rows [cols][k] to the columns of a panel [k][nr], the others of which stay as they are. */
+void opf_pack_rows(const float *rows, int64_t cols, int64_t k, int64_t nr, float *panel);
 
 /* Formats. nr: columns of a panel. */
 /* Matrix [k, n] (or [n, k] when transposed) to panels [n/nr][k][nr], times alpha. */

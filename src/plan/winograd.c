@@ -9,18 +9,9 @@
 #include "plan/cost_table.h"
 
 #include "cpu/cpu.h"
+#include "base/round.h"
 
 #include <math.h>
-
-static size_t divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static size_t round_64(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
 
 /* ---- run ---- */
 
@@ -101,7 +92,7 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
 {
     const opf_gemm_args *g  = work->args;
     const opf_winograd  *w  = &g->winograd;
-    size_t               mr = work->env->kern->mr, nr = work->env->kern->nr, parts = divide_up(n, mr), size = g->kc * nr;
+    size_t               mr = work->env->kern->mr, nr = work->env->kern->nr, parts = opf_divide_up(n, mr), size = g->kc * nr;
     opf_gemm_tile        tile = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)w->m_row, .lo = -INFINITY, .hi = INFINITY};
     for (size_t p = 0, points = points_of(w->size); p < points; p++) {
         for (size_t part = 0; part < parts; part++)
@@ -111,13 +102,13 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
             const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
             tile.b      = w->u + (p * g->panels + panel + k) * size;
             tile.next_b = k + 1 < n_panels ? tile.b + size : p + 1 < points ? w->u + ((p + 1) * g->panels + panel) * size : NULL;
-            tile.next_b_rate = divide_up(nr, parts);
+            tile.next_b_rate = opf_divide_up(nr, parts);
             for (size_t part = 0; part < parts; part++) {
                 size_t begin = n * part / parts, end = n * (part + 1) / parts;
                 tile.a = work->pointers + part * mr;
                 tile.next_a = part + 1 < parts && k == 0 ? tile.a + mr : NULL;
                 if (part != 0 && tile.next_b != NULL)
-                    tile.next_b += divide_up(g->kc, 16) * tile.next_b_rate * 16;
+                    tile.next_b += opf_divide_up(g->kc, 16) * tile.next_b_rate * 16;
                 tile.c = work->m + p * w->m_point + begin * w->m_row + k * nr;
                 work->env->kern->gemm(&tile, end - begin, cols);
             }
@@ -224,23 +215,23 @@ static void finish_block(worker *work, size_t first, size_t n, size_t panel, siz
 static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worker *work, char *scratch)
 {
     const opf_winograd *w  = &g->winograd;
-    size_t              at = 0, parts = divide_up(w->tiles, kern->mr), points = points_of(w->size);
+    size_t              at = 0, parts = opf_divide_up(w->tiles, kern->mr), points = points_of(w->size);
     work->pointers = (const float **)(void *)(scratch + at);
-    at += round_64((parts > g->taps ? parts : g->taps) * kern->mr * sizeof(float *));
+    at += opf_round_64((parts > g->taps ? parts : g->taps) * kern->mr * sizeof(float *));
     work->v = (float *)(void *)(scratch + at);
-    at += round_64(points * w->v_point * sizeof(float));
+    at += opf_round_64(points * w->v_point * sizeof(float));
     work->m = (float *)(void *)(scratch + at);
-    at += round_64(points * w->m_point * sizeof(float));
+    at += opf_round_64(points * w->m_point * sizeof(float));
     work->window = (float *)(void *)(scratch + at);
-    at += g->a_col == 1 ? 0 : round_64(points * g->kc * sizeof(float));
+    at += g->a_col == 1 ? 0 : opf_round_64(points * g->kc * sizeof(float));
     work->pixels = (float *)(void *)(scratch + at);
-    at += g->c_col == 1 ? 0 : round_64(w->size * w->size * w->tiles * w->m_row * sizeof(float));
+    at += g->c_col == 1 ? 0 : opf_round_64(w->size * w->size * w->tiles * w->m_row * sizeof(float));
     work->panel = (float *)(void *)(scratch + at);
-    at += round_64(g->taps * g->kc * kern->nr * sizeof(float));
+    at += opf_round_64(g->taps * g->kc * kern->nr * sizeof(float));
     work->filters = (float *)(void *)(scratch + at);
-    at += round_64(g->taps * g->kc * kern->nr * sizeof(float));
+    at += opf_round_64(g->taps * g->kc * kern->nr * sizeof(float));
     work->program = (float *)(void *)(scratch + at);
-    return at + (g->epilogue.program.n != 0 ? round_64(opf_program_scratch(&g->epilogue.program) * sizeof(float)) : 0);
+    return at + (g->epilogue.program.n != 0 ? opf_round_64(opf_program_scratch(&g->epilogue.program) * sizeof(float)) : 0);
 }
 
 static void run_winograd(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
@@ -248,7 +239,7 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     const opf_gemm_args *g    = args;
     const opf_winograd  *w    = &g->winograd;
     worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
-    size_t               all  = g->images * w->down * w->across, groups = divide_up(g->panels, w->panels), transformed = SIZE_MAX;
+    size_t               all  = g->images * w->down * w->across, groups = opf_divide_up(g->panels, w->panels), transformed = SIZE_MAX;
     (void)scratch_layout(g, env->kern, &work, scratch);
     for (size_t unit = begin; unit < end; unit++) {
         size_t block = unit / groups, panel = unit % groups * w->panels;
@@ -276,7 +267,7 @@ static bool can_be(const opf_gemm_args *args)
 
 static size_t tiles_of(const opf_gemm_args *args, size_t size)
 {
-    return args->images * divide_up((size_t)args->window.out[1], size) * divide_up((size_t)args->window.out[2], size);
+    return args->images * opf_divide_up((size_t)args->window.out[1], size) * opf_divide_up((size_t)args->window.out[2], size);
 }
 
 static bool is_faster(const opf_gemm_args *args, size_t size, size_t tiles_of_large)
@@ -303,20 +294,20 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     if (u == NULL)
         return;
     opf_winograd *plan   = &args->winograd;
-    size_t        panels = divide_up(args->n, kern->nr), most = COLUMNS / kern->nr == 0 ? 1 : COLUMNS / kern->nr;
+    size_t        panels = opf_divide_up(args->n, kern->nr), most = COLUMNS / kern->nr == 0 ? 1 : COLUMNS / kern->nr;
     plan->u              = u;
     plan->filters        = w;
     plan->size           = size;
-    plan->down           = divide_up((size_t)args->window.out[1], size);
-    plan->across         = divide_up((size_t)args->window.out[2], size);
-    plan->panels         = divide_up(panels, divide_up(panels, most));
+    plan->down           = opf_divide_up((size_t)args->window.out[1], size);
+    plan->across         = opf_divide_up((size_t)args->window.out[2], size);
+    plan->panels         = opf_divide_up(panels, opf_divide_up(panels, most));
     /* Rows of V do not follow one another at a power of two, which would map them to few sets of L1. */
     plan->v_row   = (args->kc + 15) / 16 * 16 + 16;
     plan->m_row   = plan->panels * kern->nr;
     size_t all    = tiles_of(args, size);
     size_t fit    = opf_cpu_l2_bytes() / 4 * 3 / (points_of(size) * sizeof(float) * (plan->v_row + plan->m_row));
     fit           = fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit;
-    plan->tiles   = divide_up(all, divide_up(all, fit));
+    plan->tiles   = opf_divide_up(all, opf_divide_up(all, fit));
     plan->v_point = plan->tiles * plan->v_row + 16;
     plan->m_point = plan->tiles * plan->m_row + 16;
 }
@@ -328,6 +319,6 @@ void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan
     worker              work;
     step->kernel        = w->size == 2 ? "winograd_f32_2x2" : "winograd_f32_4x4";
     step->run           = run_winograd;
-    step->units         = divide_up(all, w->tiles) * divide_up(args->panels, w->panels);
+    step->units         = opf_divide_up(all, w->tiles) * opf_divide_up(args->panels, w->panels);
     step->scratch_bytes = scratch_layout(args, kern, &work, NULL);
 }

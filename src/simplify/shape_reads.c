@@ -21,11 +21,10 @@ static const opf_info *info_of(const opf_graph *graph, opf_value_id value)
     return &opf_graph_value(graph, value)->info;
 }
 
-/* The one element of the Shape's list that the node takes. */
-static bool find_element(reading *r, int64_t *element)
+/* The one element of the Shape's list of `size` that the node takes. */
+static bool find_element(reading *r, int64_t size, int64_t *element)
 {
     const opf_node *node = opf_graph_node(r->graph, r->node);
-    const int64_t size = info_of(r->graph, node->inputs[0])->dims[0].n;
     opf_slice s;
     int64_t count;
     if (node->op == &opf_op_Slice) {
@@ -55,7 +54,8 @@ static bool find(reading *r)
     const opf_node *shape = opf_graph_node(r->graph, producer);
     int64_t element;
     if (producer == 0 || shape->op != &opf_op_Shape || shape->n_attrs != 0 ||
-        info_of(r->graph, shape->inputs[0])->rank < 1 || !find_element(r, &element))
+        info_of(r->graph, shape->inputs[0])->rank < 1 ||
+        !find_element(r, info_of(r->graph, shape->inputs[0])->rank, &element))
         return false;
     r->shape = producer;
     r->value = shape->inputs[0];
@@ -63,7 +63,7 @@ static bool find(reading *r)
     return true;
 }
 
-/* An input of the graph has the dimension too. */
+/* An input of the graph has the dimension too. One that nobody reads may stand for a default, and its sizes for nothing. */
 static bool find_input(reading *r)
 {
     const opf_dim wanted = info_of(r->graph, r->value)->dims[r->axis];
@@ -71,7 +71,7 @@ static bool find_input(reading *r)
         return false;
     for (uint32_t i = 0; i < r->graph->n_inputs; i++) {
         const opf_value *input = opf_graph_value(r->graph, r->graph->inputs[i]);
-        for (int32_t axis = 0; input->constant == NULL && axis < input->info.rank; axis++)
+        for (int32_t axis = 0; input->constant == NULL && input->n_uses != 0 && axis < input->info.rank; axis++)
             if (opf_dim_equal(input->info.dims[axis], wanted)) {
                 r->value = r->graph->inputs[i];
                 r->axis = axis;
@@ -85,10 +85,9 @@ static bool apply(const reading *r)
 {
     opf_graph *graph = r->graph;
     const int64_t axis = r->axis;
-    const opf_const *index = r->is_list
-                                 ? opf_const_ints(graph->consts, &axis, 1)
-                                 : opf_const_bytes(graph->consts, OPF_INT64, 0, NULL,
-                                                   opf_arena_copy(graph->arena, &axis, sizeof axis), sizeof axis);
+    const opf_const *index = opf_const_ints(graph->consts, &axis, 1);
+    if (index != NULL && !r->is_list)
+        index = opf_const_reshape(graph->consts, index, 0, NULL);
     const opf_value_id at = index != NULL ? opf_graph_add_constant(graph, NULL, index) : 0;
     const opf_value_id dims = at != 0 ? opf_graph_add_value(graph, NULL) : 0;
     const opf_node_id shape =

@@ -146,8 +146,31 @@ static void run(checker *check, int index)
     }
 }
 
+/* Rows in place are what the operator gives on each of them. */
+static void run_rows(checker *check, int index)
+{
+    static const float p[] = {0.2f, 0.5f};
+    for (int round = 0; round < 50 && !check->failed && check->kern->ew_rows[index] != NULL; round++) {
+        check_reset(check);
+        const size_t rows = check_size(check, 0, 9), cols = check_size(check, 0, 300), row = cols + check_random(check, 9);
+        const size_t n = rows != 0 && cols != 0 ? (rows - 1) * row + cols : 0;
+        float       *x = check_array(check, n), *want = check_array(check, n);
+        for (size_t i = 0; i < n; i++)
+            x[i] = want[i] = any_value(check);
+        check->kern->ew_rows[index](x, (ptrdiff_t)row, rows, cols, p);
+        for (size_t r = 0; r < rows && cols != 0; r++)
+            check->kern->ew[index](want + r * row, want + r * row, NULL, cols, p);
+        for (size_t i = 0; i < n; i++)
+            if (!check_same(x[i], want[i]))
+                check_fail(check, "%zux%zu: float %zu is %g, must be %g", rows, cols, i, (double)x[i], (double)want[i]);
+        check_bands(check);
+    }
+}
+
 static const check_slot slots[] = {
-#define X(name) {"ew " #name, offsetof(opf_kern, ew) + OPF_EW_##name * sizeof(opf_ew_fn), run, OPF_EW_##name},
+#define X(name)                                                                                                        \
+    {"ew " #name, offsetof(opf_kern, ew) + OPF_EW_##name * sizeof(opf_ew_fn), run, OPF_EW_##name},                     \
+    {"ew_rows " #name, offsetof(opf_kern, ew_rows) + OPF_EW_##name * sizeof(opf_ew_fn), run_rows, OPF_EW_##name},
     OPF_EW_MAP(X)
 #undef X
 };

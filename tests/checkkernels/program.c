@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MAX_ROWS = 40, MAX_COLS = 1100, ROOM = 24000 };
+enum { MAX_ROWS = 40, MAX_COLS = 2500, ROOM = 24000 };
 
 static const struct {
     opf_ew op;
@@ -16,14 +16,17 @@ static const struct {
     {OPF_EW_AFFINE, false},
 };
 
-static void make_program(checker *check, opf_program *program, bool has_src)
+/* is_chain: unary operators, each of what the one before gives. */
+static void make_program(checker *check, opf_program *program, bool has_src, bool is_chain)
 {
     *program            = (opf_program){0};
     program->n          = (uint32_t)check_random(check, 9) + !has_src;
     program->n_operands = (uint32_t)check_random(check, 6) + !has_src;
     for (uint32_t i = 0; i < program->n; i++) {
         opf_instr   *instr = &program->instr[i];
-        const size_t which = check_random(check, sizeof ops / sizeof *ops);
+        size_t       which = check_random(check, sizeof ops / sizeof *ops);
+        while (is_chain && ops[which].binary)
+            which = check_random(check, sizeof ops / sizeof *ops);
         instr->op          = ops[which].op;
         instr->params[0]   = -0.5f;
         instr->params[1]   = 0.75f;
@@ -38,7 +41,9 @@ static void make_program(checker *check, opf_program *program, bool has_src)
                 instr->args[a] = 0;
         }
         instr->store = -1;
-        if (check_random(check, 4) == 0 && program->n_stores < 4)
+        if (is_chain)
+            instr->args[0] = (int16_t)i;
+        else if (check_random(check, 4) == 0 && program->n_stores < 4)
             instr->store = (int16_t)program->n_stores++;
     }
 }
@@ -101,16 +106,16 @@ static void run(checker *check, int index)
         size_t rows = check_size(check, 0, MAX_ROWS), cols = check_size(check, 0, MAX_COLS);
         if (rows * cols > ROOM / 2)
             rows = ROOM / 2 / cols;
-        const bool  has_src = check_random(check, 8) != 0;
+        const bool  has_src = check_random(check, 8) != 0, is_chain = has_src && check_random(check, 4) == 0;
         opf_program program;
-        make_program(check, &program, has_src);
+        make_program(check, &program, has_src, is_chain);
         tile operands[OPF_PROGRAM_OPERANDS], stores[4];
         tile src = make_tile(check, rows, cols, 2), dst = make_tile(check, rows, cols, 2);
         for (uint32_t i = 0; i < program.n_operands; i++)
             operands[i] = make_tile(check, rows, cols, 7);
         for (uint32_t i = 0; i < program.n_stores; i++)
             stores[i] = make_tile(check, rows, cols, 3);
-        const uint64_t alias = check_random(check, 4); /* dst: its own, the source, or an operand */
+        const uint64_t alias = is_chain ? 1 : check_random(check, 4); /* dst: its own, the source, or an operand */
         if (alias == 1 && has_src)
             dst = src;
         if (alias == 2 && program.n_operands) {

@@ -4,7 +4,6 @@
  * masks and strides. All run fused and unfused, at each CPU level, against the reference, and bitwise equal on any number
  * of threads.
  */
-#include "cpu/cpu.h"
 #include "text_model.h"
 
 typedef struct test_case {
@@ -41,24 +40,14 @@ static void check_explanation(const opf_model *model, const test_case *c)
 static void check_sizes(const opf_model *model, opf_cpu_level level, const test_case *c, const char *sizes, bool is_operator)
 {
     tensors inputs;
-    results want, other;
+    results want;
     make_inputs(model, sizes, 11, &inputs);
     run_model(model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
     for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++) {
-        results     first;
-        char        label[40];
-        const bool  has_kernel = tensor_count(&want.list[0]) != 0 && (is_operator || (mode == OPF_MODE_FUSED && c->code == NULL));
-        (void)snprintf(label, sizeof label, "%s at %s", mode == OPF_MODE_FUSED ? "fused" : "unfused", opf_cpu_level_name(level));
-        run_model(model, mode, threads[0], &inputs, has_kernel ? "attention_f32" : NULL, c->text, &first);
-        compare_results(&first, &want, 1e-4, 2e-5, label, sizes, c->text);
-        if (mode == OPF_MODE_FUSED && c->kernels != 0 && has_kernel && first.n_steps != (size_t)c->kernels)
-            fail_msg("%zu kernels, must be %d\n%s", first.n_steps, c->kernels, c->text);
-        for (int i = 1; threads[i] != 0; i++) {
-            run_model(model, mode, threads[i], &inputs, NULL, c->text, &other);
-            same_bits(&first, &other, threads[i], sizes, c->text);
-            free_results(&other);
-        }
-        free_results(&first);
+        const bool has_kernel = tensor_count(&want.list[0]) != 0 && (is_operator || (mode == OPF_MODE_FUSED && c->code == NULL));
+        const int  steps      = mode == OPF_MODE_FUSED && c->kernels != 0 && has_kernel ? c->kernels : -1;
+        check_run(model, mode, &inputs, &want,
+                  &(expected){has_kernel ? "attention_f32" : NULL, steps, 1e-4, 2e-5, threads, label_of(mode, level), sizes, c->text});
     }
     free_results(&want);
     free_tensors(&inputs);
@@ -69,19 +58,12 @@ static void check_case(const test_case *c, bool is_operator)
     for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
         opf_model_options options = {.level = level};
         text_model        m;
+        char              sizes[80];
         text_model_open(&m, c->text, &options, 1);
         if (!is_operator)
             check_explanation(m.model, c);
-        for (const char *p = c->sizes;; p = strchr(p, ';') + 2) {
-            char   sizes[80];
-            size_t n = strcspn(p, ";");
-            assert_in_range(n, 0, sizeof sizes - 1);
-            memcpy(sizes, p, n);
-            sizes[n] = '\0';
+        for (const char *p = c->sizes; next_sizes(&p, sizes);)
             check_sizes(m.model, level, c, sizes, is_operator);
-            if (p[n] == '\0')
-                break;
-        }
         text_model_close(&m);
     }
 }

@@ -12,23 +12,23 @@ static const char *const sizes = "N=1 H=9 W=23; N=2 H=5 W=40; N=1 H=1 W=7; N=3 H
 static void test_bands(void **state)
 {
     static const test_case cases[] = {
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[8,3,1,1] w, float[9,8,3,11] w2, float[9] w3) => (y)"
          "{ c = Conv(x, w) a = Conv<pads = [1,5,1,5]>(c, w2, w3) y = Relu(a) }"},
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[5,3,1,1] w, float[17,5,2,4] w2) => (y)"
          "{ c = Conv(x, w) y = Conv<pads = [1,3,0,0], strides = [1,3]>(c, w2) }"},
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[32,3,1,1] w, float[40,32,3,3] w2) => (y)"
          "{ c = Conv(x, w) y = Conv<pads = [1,1,1,1], strides = [2,2]>(c, w2) }"},
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[1,3,1,1] w, float[4,1,1,6] w2) => (y)"
          "{ c = Conv(x, w) y = Conv<pads = [2,5,2,5], strides = [2,1], dilations = [3,1]>(c, w2) }"},
-        {"gemm", "N=1 D=3 H=4 W=17; N=2 D=1 H=2 W=9",
+        {"!reference", "N=1 D=3 H=4 W=17; N=2 D=1 H=2 W=9",
          "g (float[N,3,D,H,W] x, float[6,3,1,1,1] w, float[7,6,3,2,3] w2) => (y)"
          "{ c = Conv(x, w) y = Conv<pads = [1,0,1,1,1,1]>(c, w2) }"},
         /* Neither planes nor pixels. */
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,H,6,W] x, float[9,6,3,5] w2) => (y)"
          "{ t = Transpose<perm = [0,2,3,1]>(x) y = Conv<pads = [1,2,1,2]>(t, w2) }"},
     };
@@ -40,10 +40,10 @@ static void test_bands(void **state)
 static void test_factors_in_weights(void **state)
 {
     static const test_case cases[] = {
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[24,3,1,1] w, float[10,24,1,1] w2, float[10] w3) => (y)"
          "{ c = Conv(x, w) p = GlobalAveragePool(c) s = Sigmoid(p) m = Mul(c, s) y = Conv(m, w2, w3) }"},
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[20,3,1,1] w, float[70,20,1,1] w2) => (y)"
          "{ c = Conv(x, w) p = GlobalAveragePool(c) s = HardSigmoid(p) m = Mul(s, c) d = Conv(m, w2) y = HardSwish(d) }"},
     };
@@ -54,13 +54,13 @@ static void test_factors_in_weights(void **state)
 static void test_numbers_and_chains(void **state)
 {
     static const test_case cases[] = {
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[50,3,1,1] w, float[50] w2) => (y) <float a = {1.5}, float b = {-0.25}, float[1,1,1,1] c = {3}>"
          "{ p = Conv(x, w, w2) q = HardSwish(p) r = Mul(a, q) s = Add(r, b) t = Sub(c, s) y = Sigmoid(t) }"},
         {"depthwise", sizes,
          "g (float[N,3,H,W] x, float[12,3,1,1] w, float[12,1,3,3] w2) => (y) <float a = {2}, float b = {0.5}>"
          "{ p = Conv(x, w) d = Conv<group = 12, pads = [1,1,1,1]>(p, w2) q = Mul(d, a) r = Sub(q, b) s = Sigmoid(r) y = Mul(r, s) }"},
-        {"gemm", sizes,
+        {"!reference", sizes,
          "g (float[N,3,H,W] x, float[8,3,1,1] w, float[16,8,3,3] w2) => (y) <float a = {0.75}>"
          "{ p = Conv(x, w) d = Conv<pads = [1,1,1,1]>(p, w2) q = Tanh(d) r = Mul(q, a) y = Add(r, d) }"},
     };

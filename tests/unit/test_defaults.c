@@ -334,6 +334,18 @@ static void test_symbol_of_a_default(void **state)
     close_twins(&t);
 }
 
+/* Nor does the size of a default give that of another value. */
+static void test_shape_beside_a_default(void **state)
+{
+    (void)state;
+    twins t;
+    open_twins(&t, "g (float[N] d, float[N] x) => (y, s) <int64 zero = {0}> { y = Relu(x)  h = Shape(y)  s = Gather(h, zero) }", NULL, 10,
+               OPF_MODE_FUSED, "N=1");
+    run_twins(&t, t.unfed, 2);
+    assert_int_equal(*(const int64_t *)t.out[1].data, 1);
+    close_twins(&t);
+}
+
 /* What every caller must feed is no error before a run does not. */
 static void test_useless_default(void **state)
 {
@@ -445,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_symbols_in_conflict),
         cmocka_unit_test(test_operand_that_enlarges),
         cmocka_unit_test(test_symbol_of_a_default),
+        cmocka_unit_test(test_shape_beside_a_default),
         cmocka_unit_test(test_useless_default),
         cmocka_unit_test(test_planned_runs_allocate_nothing),
         cmocka_unit_test(test_verify),

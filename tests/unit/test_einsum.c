@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Einsum of two operands as MatMul or Mul: which equations are, and that all of them give what the reference gives. */
-#include "text_model.h"
+#include "steps_case.h"
 
 typedef struct test_case {
     const char *op; /* that the simplified graph has, and no other of these */
@@ -75,16 +75,8 @@ static void check(const test_case *c)
     text_model m;
     text_model_open(&m, text, &options, 1);
     check_operator(m.model, c, text);
-    tensors inputs;
-    results want, have;
-    make_inputs(m.model, c->sizes, 3, &inputs);
-    run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, text, &want);
-    run_model(m.model, OPF_MODE_FUSED, 1, &inputs, NULL, text, &have);
-    compare_results(&have, &want, 1e-5, 1e-5, "fused", c->sizes, text);
-    free_results(&have);
-    free_results(&want);
-    free_tensors(&inputs);
     text_model_close(&m);
+    check_steps(&(steps_case){NULL, -1, c->sizes, text});
 }
 
 static void test_equations(void **state)

@@ -3,7 +3,6 @@
  * Normalisations of every layout, rank and size: one kernel each, with what stands before and behind them, fused and
  * unfused against the reference at each CPU level, bitwise equal on any number of threads.
  */
-#include "cpu/cpu.h"
 #include "text_model.h"
 
 typedef struct test_case {
@@ -15,24 +14,16 @@ typedef struct test_case {
 
 static void check_sizes(const opf_model *model, opf_cpu_level level, const test_case *c, const char *sizes)
 {
+    static const int32_t threads[] = {1, 3, 0};
     tensors inputs;
-    results want, one, three;
-    char label[40];
+    results want;
     make_inputs(model, sizes, 7, &inputs);
     run_model(model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
-    const bool is_empty = tensor_count(&want.list[0]) == 0;
     for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++) {
-        const bool fused = mode == OPF_MODE_FUSED && !is_empty;
-        (void)snprintf(label, sizeof label, "%s at %s", mode == OPF_MODE_FUSED ? "fused" : "unfused",
-                       opf_cpu_level_name(level));
-        run_model(model, mode, 1, &inputs, fused ? c->kernel : NULL, c->text, &one);
-        run_model(model, mode, 3, &inputs, NULL, c->text, &three);
-        compare_results(&one, &want, 1e-4, 2e-5, label, sizes, c->text);
-        same_bits(&one, &three, 3, sizes, c->text);
-        if (fused && c->kernels != 0 && one.n_steps != (size_t)c->kernels)
-            fail_msg("%zu kernels, must be %d: %s\n%s", one.n_steps, c->kernels, sizes, c->text);
-        free_results(&one);
-        free_results(&three);
+        const bool fused = mode == OPF_MODE_FUSED && tensor_count(&want.list[0]) != 0;
+        check_run(model, mode, &inputs, &want,
+                  &(expected){fused ? c->kernel : NULL, fused && c->kernels != 0 ? c->kernels : -1, 1e-4, 2e-5, threads,
+                              label_of(mode, level), sizes, c->text});
     }
     free_results(&want);
     free_tensors(&inputs);
@@ -43,17 +34,10 @@ static void check_case(const test_case *c)
     for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
         const opf_model_options options = {.level = level};
         text_model m;
+        char sizes[80];
         text_model_open(&m, c->text, &options, 1);
-        for (const char *p = c->sizes;; p = strchr(p, ';') + 2) {
-            char sizes[80];
-            const size_t n = strcspn(p, ";");
-            assert_in_range(n, 0, sizeof sizes - 1);
-            memcpy(sizes, p, n);
-            sizes[n] = '\0';
+        for (const char *p = c->sizes; next_sizes(&p, sizes);)
             check_sizes(m.model, level, c, sizes);
-            if (p[n] == '\0')
-                break;
-        }
         text_model_close(&m);
     }
 }

@@ -97,6 +97,8 @@ static void test_matmul(void **state)
         {"gemm", "N=1", "g (float[9] x, float[9,20] w) => (y) { y = MatMul(x, w) }"},
         {"gemm", "N=4 S=3", "g (float[N,S,9] x, float[2,1,9,20] w) => (y) { y = MatMul(x, w) }"},
         {"gemm", "N=4", "g (float[9,N] x, float[7,9] w) => (y) { y = MatMul(w, x) }"},
+        /* Rows of nothing. */
+        {NULL, "N=2", "g (float[N,0] x, float[0,64] w, float[64] w2) => (y) { a = MatMul(x, w) y = Add(a, w2) }"},
         /* Rows so long that they are multiplied in parts. */
         {"gemm", "N=157; N=3", "g (float[N,2900] x, float[2900,37] w, float[37] w2, float[N,37] r) => (y) { a = MatMul(x, w) b = Add(a, w2) c = Add(b, r) y = Relu(c) }"},
         {"gemm", "N=2", "g (float[N,3000,12,13] x, float[33,3000,1,1] w, float[33] w2) => (y, z) { a = Relu(x) b = Conv(a, w, w2) y = Clip(b) z = Conv(a, w) }"},

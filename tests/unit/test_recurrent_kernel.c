@@ -5,6 +5,7 @@
  * equal for any number of threads; attributes and sizes by chance.
  */
 #include "plan_case.h"
+#include "steps_case.h"
 
 #include <math.h>
 
@@ -113,18 +114,8 @@ static void test_followed(void **state)
 {
     (void)state;
     CHECK_ALL(followed);
-    for (size_t i = 0; i < sizeof followed / sizeof *followed; i++) {
-        text_model m;
-        tensors inputs;
-        results have;
-        text_model_open(&m, followed[i].text, NULL, 1);
-        make_inputs(m.model, "T=3 N=2", 7, &inputs);
-        run_model(m.model, OPF_MODE_FUSED, 1, &inputs, followed[i].kernel, followed[i].text, &have);
-        assert_int_equal(have.n_steps, 1);
-        free_results(&have);
-        free_tensors(&inputs);
-        text_model_close(&m);
-    }
+    for (size_t i = 0; i < sizeof followed / sizeof *followed; i++)
+        check_steps(&(steps_case){followed[i].kernel, 1, "T=3 N=2", followed[i].text});
 }
 
 #define LSTM_OF(more)                                                                                                  \

@@ -3,7 +3,6 @@
  * Resize on its kernels: every mode against the reference at random sizes, in planes and channels-last, with what may
  * follow, at each CPU level; the same bits on any threads; NaN and infinity where the reference has them.
  */
-#include "cpu/cpu.h"
 #include "text_model.h"
 
 #include <math.h>
@@ -29,28 +28,20 @@ static void spoil(tensors *inputs)
 static void check(const char *text, const char *kernel, size_t steps, opf_cpu_level level, bool spoiled,
                   double tolerance)
 {
-    static const int32_t threads[] = {2, 5};
+    static const int32_t threads[] = {1, 2, 5, 0};
     const opf_model_options options = {.level = level};
     text_model m;
     tensors inputs;
-    results want, have, other;
+    results want;
     text_model_open(&m, text, &options, 1);
     make_inputs(m.model, "N=2", 7, &inputs);
     if (spoiled)
         spoil(&inputs);
     run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, text, &want);
-    for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++) {
-        run_model(m.model, mode, 1, &inputs, kernel, text, &have);
-        compare_results(&have, &want, tolerance, tolerance, mode == OPF_MODE_FUSED ? "fused" : "unfused", "N=2", text);
-        if (mode == OPF_MODE_FUSED && steps != 0 && have.n_steps != steps)
-            fail_text(text, "%zu steps instead of %zu", have.n_steps, steps);
-        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-            run_model(m.model, mode, threads[i], &inputs, NULL, text, &other);
-            same_bits(&have, &other, threads[i], "N=2", text);
-            free_results(&other);
-        }
-        free_results(&have);
-    }
+    for (opf_mode mode = OPF_MODE_FUSED; mode <= OPF_MODE_UNFUSED; mode++)
+        check_run(m.model, mode, &inputs, &want,
+                  &(expected){kernel, mode == OPF_MODE_FUSED && steps != 0 ? (int)steps : -1, tolerance, tolerance, threads,
+                              label_of(mode, level), "N=2", text});
     free_results(&want);
     free_tensors(&inputs);
     text_model_close(&m);

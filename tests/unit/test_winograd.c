@@ -4,25 +4,18 @@
  * follow a convolution; bitwise equal for any number of threads; NaN, infinity and sums that overflow on the way; the
  * direct form when it is wanted.
  */
-#include "cpu/cpu.h"
 #include "text_model.h"
 
 #include <math.h>
 
-static const int32_t threads[] = {2, 3, 5, 8};
+static const int32_t all_threads[] = {1, 2, 3, 5, 8, 0}, few_threads[] = {1, 2, 0};
 
 static void check(const opf_model *model, opf_mode mode, const tensors *inputs, const results *want, const char *sizes, const char *text, double scale,
                   bool all)
 {
-    results have, other;
-    run_model(model, mode, 1, inputs, "winograd", text, &have);
-    compare_results(&have, want, 1e-4, 2e-5 * scale, mode == OPF_MODE_FUSED ? "fused" : "unfused", sizes, text);
-    for (size_t i = 0; i < (all ? sizeof threads / sizeof *threads : 1); i++) {
-        run_model(model, mode, threads[i], inputs, NULL, text, &other);
-        same_bits(&have, &other, threads[i], sizes, text);
-        free_results(&other);
-    }
-    free_results(&have);
+    check_run(model, mode, inputs, want,
+              &(expected){"winograd", -1, 1e-4, 2e-5 * scale, all ? all_threads : few_threads, mode == OPF_MODE_FUSED ? "fused" : "unfused",
+                          sizes, text});
 }
 
 /* change: what happens to the inputs before the run. scale: of the largest result. The error of a pixel is relative to the

@@ -7,6 +7,7 @@
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
 
+#include "cpu/cpu.h"
 #include "base/random.h"
 #include "graph/text.h"
 #include "ops/infer.h"
@@ -336,6 +337,19 @@ static int64_t size_of_symbol(const char *sizes, const char *symbol)
     return 1;
 }
 
+/* The next of several, "N=1 H=5; N=2 H=7": false behind the last. */
+static MAYBE_UNUSED bool next_sizes(const char **list, char one[80])
+{
+    if (*list == NULL)
+        return false;
+    const size_t n = strcspn(*list, ";");
+    assert_in_range(n, 0, 79);
+    memcpy(one, *list, n);
+    one[n] = '\0';
+    *list  = (*list)[n] == '\0' ? NULL : *list + n + 2;
+    return true;
+}
+
 static MAYBE_UNUSED void make_inputs(const opf_model *model, const char *sizes, uint64_t seed, tensors *inputs)
 {
     opf_random random;
@@ -378,14 +392,18 @@ static MAYBE_UNUSED void free_results(results *r)
     r->n = 0;
 }
 
+/* That a step is of the kernel, or with ! before it, that none is. */
 static MAYBE_UNUSED void check_kernel(opf_session *session, const char *kernel, const char *text)
 {
+    const bool  wanted = *kernel != '!';
     opf_profile profile;
+    size_t      found = 0;
+    kernel += !wanted;
     assert_int_equal(opf_session_profile(session, &profile, NULL), OPF_OK);
     for (size_t i = 0; i < profile.n_steps; i++)
-        if (strncmp(profile.steps[i].kernel, kernel, strlen(kernel)) == 0)
-            return;
-    fail_msg("no step of kernel %s\n%s", kernel, text);
+        found += strncmp(profile.steps[i].kernel, kernel, strlen(kernel)) == 0;
+    if ((found != 0) != wanted)
+        fail_text(text, "%zu steps of kernel %s", found, kernel);
 }
 
 /* One run of the session, which ends with it. kernel: one that the plan must have; NULL: whatever. */
@@ -439,6 +457,39 @@ static MAYBE_UNUSED void same_bits(const results *a, const results *b, int32_t t
     for (size_t i = 0; i < a->n; i++)
         if (a->list[i].bytes != b->list[i].bytes || memcmp(a->data[i], b->data[i], a->list[i].bytes) != 0)
             fail_text(text, "%d threads, %s, output %zu: bits differ from those of one thread", threads, sizes, i);
+}
+
+/* ---- a plan against the reference ---- */
+
+typedef struct expected {
+    const char    *kernel; /* as check_kernel takes it; NULL: whatever */
+    int            steps;  /* of the plan; -1: whatever */
+    double         rtol, atol;
+    const int32_t *threads; /* ends with 0; the first run is compared with the reference, the others with it, bit for bit */
+    const char    *label, *sizes, *text;
+} expected;
+
+static MAYBE_UNUSED void check_run(const opf_model *model, opf_mode mode, const tensors *inputs, const results *want, const expected *e)
+{
+    results first, other;
+    run_model(model, mode, e->threads[0], inputs, e->kernel, e->text, &first);
+    compare_results(&first, want, e->rtol, e->atol, e->label, e->sizes, e->text);
+    if (e->steps >= 0 && first.n_steps != (size_t)e->steps)
+        fail_text(e->text, "%s, %s: %zu steps, must be %d", e->label, e->sizes, first.n_steps, e->steps);
+    for (int i = 1; e->threads[i] != 0; i++) {
+        run_model(model, mode, e->threads[i], inputs, NULL, e->text, &other);
+        same_bits(&first, &other, e->threads[i], e->sizes, e->text);
+        free_results(&other);
+    }
+    free_results(&first);
+}
+
+/* "fused at avx2" */
+static MAYBE_UNUSED const char *label_of(opf_mode mode, opf_cpu_level level)
+{
+    static char label[40];
+    (void)snprintf(label, sizeof label, "%s at %s", mode == OPF_MODE_FUSED ? "fused" : "unfused", opf_cpu_level_name(level));
+    return label;
 }
 
 #endif

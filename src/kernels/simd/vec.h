@@ -8,12 +8,31 @@
 
 #include "kernels/level.h"
 
+#include <string.h>
+
 #ifndef OPF_SIMD_HEADER
 #define OPF_SIMD_HEADER "kernels/simd/avx2.h" /* for editors and header checks; the build defines it */
 #endif
 #include OPF_SIMD_HEADER
 
 #define V_INLINE static inline __attribute__((always_inline))
+
+/* A vector, or its first n < V_N lanes: where n is a constant, one of the two is left. */
+#define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
+#define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
+
+V_INLINE void v_copy_row(const float *src, float *dst, size_t n)
+{
+    if (n <= 4 * V_N) { /* short rows: no call */
+        size_t i = 0;
+        for (; n - i >= V_N; i += V_N)
+            v_store(dst + i, v_load(src + i));
+        if (i < n)
+            v_store_n(dst + i, v_load_n(src + i, n - i), n - i);
+    } else {
+        memcpy(dst, src, n * sizeof *dst);
+    }
+}
 
 void OPF_K(gemm_init)(opf_kern *kern); /* the product, its tile sizes and packing */
 void OPF_K(ew_init)(opf_kern *kern);

@@ -47,19 +47,6 @@ static void transpose(const float *src, ptrdiff_t src_col, float *dst, ptrdiff_t
     }
 }
 
-static void copy_row(const float *src, float *dst, size_t n)
-{
-    if (n <= 4 * V_N) { /* short rows: no call */
-        size_t i = 0;
-        for (; n - i >= V_N; i += V_N)
-            v_store(dst + i, v_load(src + i));
-        if (i < n)
-            v_store_n(dst + i, v_load_n(src + i, n - i), n - i);
-    } else {
-        memcpy(dst, src, n * sizeof *dst);
-    }
-}
-
 /* Every second element; the one behind the last may not be there. */
 static void copy_even(const float *src, float *dst, size_t n)
 {
@@ -76,8 +63,8 @@ static void copy_2d(const float *src, ptrdiff_t src_row, ptrdiff_t src_col, floa
 {
     if (src_col == 1) {
         for (size_t r = 0; r < rows; r++)
-            copy_row(src + (ptrdiff_t)r * src_row, dst + (ptrdiff_t)r * dst_row, cols);
-    } else if (src_col == 2 && src_row != 1) {
+            v_copy_row(src + (ptrdiff_t)r * src_row, dst + (ptrdiff_t)r * dst_row, cols);
+    } else if (src_col == 2 && (src_row != 1 || rows == 1)) {
         for (size_t r = 0; r < rows; r++)
             copy_even(src + (ptrdiff_t)r * src_row, dst + (ptrdiff_t)r * dst_row, cols);
     } else if (src_row == 1 && rows > 1) {

@@ -15,9 +15,6 @@ enum { PIXELS = 4 };
 #endif
 enum { LINES = OPF_DEPTHWISE_LINES, FEW = 4 };
 
-#define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
-#define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
-
 /* Pixels p to p + size - 1 of `lines` lines from line o on, whose window columns from to to - 1 lie inside the image.
    Constants in every caller: lines, size, taps (across and down), stride (of both). */
 V_INLINE void block(const opf_depthwise *d, size_t o, size_t p, size_t c, size_t n, const int lines, const int size,

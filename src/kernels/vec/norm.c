@@ -5,8 +5,6 @@
  */
 #include "kernels/simd/vec.h"
 
-#define LOAD(p, n) ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
-
 /* ---- sums ---- */
 
 /* The sum over rows of |x|, or of (x - mean)^2; which is a constant in every caller. */

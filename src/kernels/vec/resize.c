@@ -6,9 +6,6 @@
 #include "kernels/simd/vec.h"
 
 /* n < V_N: only n floats of one vector. */
-#define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
-#define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
-
 /* ---- rows ---- */
 
 V_INLINE void blend_pass(const float *const *rows, const float *weights, size_t n_rows, float *dst, size_t at, int vecs,
@@ -63,13 +60,6 @@ V_INLINE void pixel_pass(const opf_resample *r, size_t p, size_t at, int vecs, s
         STORE(r->dst + p * r->c + at + v * V_N, acc[v], n);
 }
 
-V_INLINE void copy_pass(const float *src, float *dst, int vecs, size_t n)
-{
-#pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++)
-        STORE(dst + v * V_N, LOAD(src + v * V_N, n), n);
-}
-
 static void sum_pixel(const opf_resample *r, size_t p)
 {
     const size_t c = r->c;
@@ -80,20 +70,6 @@ static void sum_pixel(const opf_resample *r, size_t p)
         pixel_pass(r, p, i, 1, V_N);
     if (i < c)
         pixel_pass(r, p, i, 1, c - i);
-}
-
-static void copy_pixel(const opf_resample *r, size_t p)
-{
-    const float *src = r->line + r->places[p];
-    float *dst = r->dst + p * r->c;
-    const size_t c = r->c;
-    size_t i = 0;
-    for (; c - i >= 4 * V_N; i += 4 * V_N)
-        copy_pass(src + i, dst + i, 4, V_N);
-    for (; c - i >= V_N; i += V_N)
-        copy_pass(src + i, dst + i, 1, V_N);
-    if (i < c)
-        copy_pass(src + i, dst + i, 1, c - i);
 }
 
 /* V_N pixels of one channel. */
@@ -126,7 +102,7 @@ static void resample(const opf_resample *r)
     }
     for (size_t p = 0; p < r->pixels; p++)
         if (r->weights == NULL)
-            copy_pixel(r, p);
+            v_copy_row(r->line + r->places[p], r->dst + p * r->c, r->c);
         else
             sum_pixel(r, p);
 }

@@ -178,29 +178,16 @@ static void log_softmax(const float *x, float *y, size_t n)
         v_store_n(y + i, v_sub(v_sub(v_load_n(x + i, n - i), max), shift), n - i);
 }
 
-V_INLINE v_f load_part(const float *x, size_t n)
-{
-    return n < V_N ? v_load_n(x, n) : v_load(x);
-}
-
-V_INLINE void store_part(float *y, v_f x, size_t n)
-{
-    if (n < V_N)
-        v_store_n(y, x, n);
-    else
-        v_store(y, x);
-}
-
 /* Firsts and seconds lie in rows of their own. */
 static void turn_rows(const opf_turn *t)
 {
     for (size_t k = 0; k < t->n; k += V_N) {
-        const size_t n = t->n - k;
-        const v_f    a = load_part(t->x + k, n), b = load_part(t->x + t->x_gap + k, n);
-        const v_f    c = load_part(t->cos + k, n), s = load_part(t->sin + k, n);
-        const v_f    c2 = load_part(t->cos + t->cos_gap + k, n), s2 = load_part(t->sin + t->sin_gap + k, n);
-        store_part(t->y + k, v_fnma(b, s, v_mul(a, c)), n);
-        store_part(t->y + t->y_gap + k, v_fma(a, s2, v_mul(b, c2)), n);
+        const size_t n = t->n - k < V_N ? t->n - k : V_N;
+        const v_f    a = LOAD(t->x + k, n), b = LOAD(t->x + t->x_gap + k, n);
+        const v_f    c = LOAD(t->cos + k, n), s = LOAD(t->sin + k, n);
+        const v_f    c2 = LOAD(t->cos + t->cos_gap + k, n), s2 = LOAD(t->sin + t->sin_gap + k, n);
+        STORE(t->y + k, v_fnma(b, s, v_mul(a, c)), n);
+        STORE(t->y + t->y_gap + k, v_fma(a, s2, v_mul(b, c2)), n);
     }
 }
 

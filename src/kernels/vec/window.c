@@ -6,9 +6,6 @@
 #include "kernels/simd/vec.h"
 
 /* One pass over vecs vectors of channels from c on; n < V_N: only n channels of one vector. */
-#define LOAD(p, n)     ((n) == V_N ? v_load(p) : v_load_n((p), (n)))
-#define STORE(p, x, n) ((n) == V_N ? v_store((p), (x)) : v_store_n((p), (x), (n)))
-
 V_INLINE void max_pass(const float *const *taps, size_t n_taps, float *dst, size_t c, int vecs, size_t n)
 {
     v_f acc[4];

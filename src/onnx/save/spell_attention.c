@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scaled dot-product attention out of products and a softmax, heads split before and joined behind. */
 #include "onnx/save/spell.h"
+#include "ops/attention.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK, Q_COS = 7, K_COS = 9, CHOICE = 11 };
+enum { Q, K, V, MASK, Q_COS = OPF_ATTENTION_Q_COS, K_COS = OPF_ATTENTION_K_COS, CHOICE = OPF_ATTENTION_CHOICE };
 
 typedef struct attention {
     bool is_joined; /* [batch, length, heads * size], else [batch, heads, length, size] */
