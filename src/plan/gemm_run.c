@@ -104,15 +104,21 @@ typedef struct strip {
     size_t        next_a_end;
 } strip;
 
-/* Of the next panel a share is fetched in each tile of the block. */
+/* Of the next panel a share is fetched in each tile of the block. A panel that is read once is fetched as it is read, so
+   far ahead as memory takes: behind it the next one follows. */
 static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_t nr)
 {
-    enum { LINE = 16 };
+    enum { LINE = 16, AHEAD = 1 << 12 };
     if (g->b == NULL || s->tile.kc == 0 || g->panels * g->blocks == 1)
         return;
     size_t chunks = s->tile.taps * opf_divide_up(s->tile.kc, LINE), lines = s->tile.taps * s->tile.kc * nr / LINE;
     s->tile.next_b_rate = opf_divide_up(lines, chunks * s->tiles);
     s->next_b_step      = s->tile.next_b_rate * chunks * LINE;
+    if (s->tiles == 1) {
+        size_t floats = s->tile.taps * s->tile.kc * nr;
+        s->next_b     = panel + 1 < g->panels || floats > AHEAD ? s->tile.b + (floats < AHEAD ? floats : AHEAD) : NULL;
+        return;
+    }
     s->next_b           = panel + 1 < g->panels ? s->tile.b + g->taps * g->kc * nr : s->tile.b - panel * g->taps * g->kc * nr;
 }
 
