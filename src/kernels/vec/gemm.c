@@ -27,26 +27,6 @@ enum { NR = 2 * V_N, LINE = 16 };
 enum { CHUNK = LINE }; /* k steps between prefetches, which so stay out of the innermost loop: a line of each row */
 enum { SUM = 256 }; /* products that are summed before they join the total; any multiple of CHUNK */
 
-/* The end of a tile that does not fill its vectors, from its sums in memory: rare, so one copy of it is enough. */
-static __attribute__((noinline)) void finish_partial(const opf_gemm_tile *tile, const float *sums, size_t rows, size_t cols)
-{
-    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
-    for (size_t r = 0; r < rows; r++)
-        for (size_t n = 0; n < cols; n += V_N) {
-            const size_t left     = cols - n < V_N ? cols - n : V_N;
-            const float *residual = tile->residual == NULL ? NULL : tile->residual + (ptrdiff_t)r * tile->residual_stride + n;
-            float       *c        = tile->c + (ptrdiff_t)r * tile->c_stride + n;
-            v_f          x        = v_load(sums + r * NR + n);
-            if (residual != NULL)
-                x = v_add(x, left == V_N ? v_load(residual) : v_load_n(residual, left));
-            x = v_min(hi, v_max(lo, x));
-            if (left == V_N)
-                v_store(c, x);
-            else
-                v_store_n(c, x, left);
-        }
-}
-
 /* rows, vecs and step are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form. */
 V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs, const int step)
 {
@@ -82,8 +62,8 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
             }
             for (size_t k = k0; k < k1; k++, b += NR) {
                 const v_f    b0 = v_load(b), b1 = v_load(b + V_N);
-                __builtin_prefetch(b + 12 * NR, 0, 3);
-                __builtin_prefetch(b + 12 * NR + V_N, 0, 3);
+                for (int n = 0; n < vecs * V_N; n += LINE) /* loads are scarce in tiles of one vector: no line twice */
+                    __builtin_prefetch(b + 12 * NR + n, 0, 3);
                 const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];
 #define STEP(r)                                                                                                        \
     if (r < rows) {                                                                                                    \
@@ -117,36 +97,26 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
         EACH_ROW(JOIN)
     }
 
-    if (cols != (size_t)vecs * V_N) {
-        float sums[MR * NR];
-#define KEEP(r)                                                                                                        \
-    if (r < rows) {                                                                                                    \
-        v_store(sums + r * NR, acc[r][0]);                                                                             \
-        v_store(sums + r * NR + V_N, acc[r][1]);                                                                       \
-    }
-        EACH_ROW(KEEP)
-        finish_partial(tile, sums, (size_t)rows, cols);
-        return;
-    }
+    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
+    const size_t last = cols - (size_t)(vecs - 1) * V_N; /* columns of the last vector */
     if (tile->residual) {
         const float *residual = tile->residual;
 #define ADD(r)                                                                                                         \
     if (r < rows) {                                                                                                    \
-        acc[r][0] = v_add(acc[r][0], v_load(residual));                                                                \
         if (vecs > 1)                                                                                                  \
-            acc[r][1] = v_add(acc[r][1], v_load(residual + V_N));                                                      \
+            acc[r][0] = v_add(acc[r][0], v_load(residual));                                                            \
+        acc[r][vecs - 1] = v_add(acc[r][vecs - 1], LOAD(residual + (vecs - 1) * V_N, last));                           \
         if (r + 1 < rows)                                                                                              \
             residual += tile->residual_stride;                                                                         \
     }
         EACH_ROW(ADD)
     }
-    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
-    float    *c = tile->c;
+    float *c = tile->c;
 #define FINISH(r)                                                                                                      \
     if (r < rows) {                                                                                                    \
-        v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                                   \
         if (vecs > 1)                                                                                                  \
-            v_store(c + V_N, v_min(hi, v_max(lo, acc[r][1])));                                                         \
+            v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                               \
+        STORE(c + (vecs - 1) * V_N, v_min(hi, v_max(lo, acc[r][vecs - 1])), last);                                     \
         if (r + 1 < rows)                                                                                              \
             c += tile->c_stride;                                                                                       \
     }
