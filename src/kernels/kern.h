@@ -190,6 +190,7 @@ typedef struct opf_kern {
     void (*pixel_square_sum)(const float *x, ptrdiff_t stride, size_t n, const float *mean, float *dst, size_t c);
     void (*normalise)(const float *x, const opf_affine *affine, float *y, size_t n); /* y may be x */
     void (*normalise_columns)(const opf_columns *tile);
+    void (*scale_columns)(const opf_columns *tile); /* x*scale + shift, each rounded as MUL and ADD are; the rest is not read */
 
     /* dst[i] = sum of weights[r] * rows[r][i] over n_rows rows of n. */
     void (*blend)(const float *const *rows, const float *weights, size_t n_rows, float *dst, size_t n);

@@ -8,6 +8,7 @@
  */
 #include "kernels/kern.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -209,6 +210,36 @@ static void run_chain(const opf_kern *kern, const opf_program *program, float *x
                              cols - c < width ? cols - c : width);
 }
 
+/* The operand, of a number a column, that an instruction combines with the result before it, or NULL. */
+static const float *column_operand(const opf_program *program, uint32_t i, opf_ew op, const opf_operand *operands)
+{
+    const opf_instr *instr  = &program->instr[i];
+    const bool       turned = instr->args[0] != (int)i;
+    const int        other  = instr->args[turned ? 0 : 1];
+    if (instr->op != op || instr->args[turned ? 1 : 0] != (int)i || other >= 0)
+        return NULL;
+    const opf_operand *operand = &operands[-other - 1];
+    return operand->row == 0 && operand->col == 1 && operand->levels == OPF_TYPE_NONE ? operand->data : NULL;
+}
+
+/* A factor and a term a column, then a clamp or nothing: a batch normalisation in front of a product or behind it. */
+static bool as_columns(const opf_program *program, const opf_operand *operands, opf_columns *tile)
+{
+    if ((program->n != 2 && program->n != 3) || program->n_stores != 0 || program->levels != OPF_TYPE_NONE)
+        return false;
+    tile->scale = column_operand(program, 0, OPF_EW_MUL, operands);
+    tile->shift = tile->scale == NULL ? NULL : column_operand(program, 1, OPF_EW_ADD, operands);
+    tile->lo    = -INFINITY;
+    tile->hi    = INFINITY;
+    if (tile->shift != NULL && program->n == 3) {
+        const opf_instr *clamp = &program->instr[2];
+        tile->lo = clamp->op == OPF_EW_CLIP ? clamp->params[0] : 0;
+        tile->hi = clamp->op == OPF_EW_CLIP ? clamp->params[1] : INFINITY;
+        return clamp->args[0] == 2 && (clamp->op == OPF_EW_CLIP || clamp->op == OPF_EW_RELU);
+    }
+    return tile->shift != NULL;
+}
+
 void opf_program_run(const opf_kern *kern, const opf_program *program, const opf_operand *operands, const opf_store *stores,
                      const float *src, ptrdiff_t src_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols, float *scratch)
 {
@@ -216,6 +247,11 @@ void opf_program_run(const opf_kern *kern, const opf_program *program, const opf
         return;
     if (src == dst && src_row == dst_row && opf_program_is_chain(program)) {
         run_chain(kern, program, dst, dst_row, rows, cols);
+        return;
+    }
+    opf_columns columns = {.x = src, .x_row = src_row, .y = dst, .y_row = dst_row, .rows = rows, .cols = cols};
+    if (src != NULL && as_columns(program, operands, &columns)) {
+        kern->scale_columns(&columns);
         return;
     }
     machine m = {.kern = kern, .program = program, .operands = operands, .stores = stores};

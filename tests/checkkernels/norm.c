@@ -103,9 +103,8 @@ static float *maybe(checker *check, size_t n)
     return x;
 }
 
-static void run_normalise_columns(checker *check, int index)
+static void run_columns(checker *check, int is_scaled)
 {
-    (void)index;
     for (int round = 0; round < 200 && !check->failed; round++) {
         check_reset(check);
         const size_t c = check_size(check, 0, MAX_COLS), rows = check_size(check, 0, MAX_ROWS);
@@ -124,15 +123,15 @@ static void run_normalise_columns(checker *check, int index)
                                   .cols = c,
                                   .mean = mean,
                                   .scale = scale,
-                                  .shift = maybe(check, c),
-                                  .gain = maybe(check, rows),
-                                  .offset = maybe(check, rows),
+                                  .shift = is_scaled ? mean : maybe(check, c),
+                                  .gain = is_scaled ? NULL : maybe(check, rows),
+                                  .offset = is_scaled ? NULL : maybe(check, rows),
                                   .lo = check_random(check, 2) ? -INFINITY : -0.5f,
                                   .hi = check_random(check, 2) ? INFINITY : 1.0f};
-        check->kern->normalise_columns(&tile);
+        (is_scaled ? check->kern->scale_columns : check->kern->normalise_columns)(&tile);
         for (size_t r = 0; r < rows; r++)
             for (size_t i = 0; i < c; i++) {
-                const double norm = ((double)x[r * x_row + i] - (double)mean[i]) * (double)scale[i];
+                const double norm = ((double)x[r * x_row + i] - (is_scaled ? 0 : (double)mean[i])) * (double)scale[i];
                 const double a = tile.shift ? (double)tile.shift[i] : 0, b = tile.offset ? (double)tile.offset[r] : 0;
                 const double product = norm * (tile.gain ? (double)tile.gain[r] : 1);
                 check_value(check, y[r * y_row + i], product + a + b, fabs(product) + fabs(a) + fabs(b), tile.lo,
@@ -148,6 +147,7 @@ static const check_slot slots[] = {
     {"pixel_abs_sum", offsetof(opf_kern, pixel_abs_sum), run_column_sum, ABSOLUTE},
     {"pixel_square_sum", offsetof(opf_kern, pixel_square_sum), run_column_sum, SQUARES},
     {"normalise", offsetof(opf_kern, normalise), run_normalise, 0},
-    {"normalise_columns", offsetof(opf_kern, normalise_columns), run_normalise_columns, 0},
+    {"normalise_columns", offsetof(opf_kern, normalise_columns), run_columns, false},
+    {"scale_columns", offsetof(opf_kern, scale_columns), run_columns, true},
 };
 const check_family check_norm_family = {slots, sizeof slots / sizeof *slots};

@@ -48,6 +48,17 @@ static void make_program(checker *check, opf_program *program, bool has_src, boo
     }
 }
 
+/* A factor and a term a column, then perhaps a clamp: one pass of its own. */
+static void make_columns(checker *check, opf_program *program)
+{
+    const uint64_t end    = check_random(check, 3);
+    const bool     turned = check_random(check, 2);
+    *program              = (opf_program){.n = end == 0 ? 2 : 3, .n_operands = 2};
+    program->instr[0]     = (opf_instr){.op = OPF_EW_MUL, .args = {turned ? 0 : -1, turned ? -1 : 0}, .store = -1};
+    program->instr[1]     = (opf_instr){.op = OPF_EW_ADD, .args = {turned ? -2 : 1, turned ? 1 : -2}, .store = -1};
+    program->instr[2]     = (opf_instr){.op = end == 1 ? OPF_EW_RELU : OPF_EW_CLIP, .args = {2}, .params = {-0.5f, 0.75f}, .store = -1};
+}
+
 typedef struct tile {
     size_t rows, cols;
     float *data;
@@ -81,6 +92,14 @@ static tile make_tile(checker *check, size_t rows, size_t cols, uint64_t kinds)
     return t;
 }
 
+static tile make_row(checker *check, size_t rows, size_t cols) /* the same for all rows */
+{
+    tile t = {rows, cols, NULL, 0, 1, rows ? cols : 0};
+    t.data = check_array(check, t.size);
+    check_fill(check, t.data, t.size, 1);
+    return t;
+}
+
 static float *at(const tile *t, size_t r, size_t c)
 {
     return t->data + r * t->row + c * t->col;
@@ -107,12 +126,15 @@ static void run(checker *check, int index)
         if (rows * cols > ROOM / 2)
             rows = ROOM / 2 / cols;
         const bool  has_src = check_random(check, 8) != 0, is_chain = has_src && check_random(check, 4) == 0;
+        const bool  is_columns = has_src && !is_chain && check_random(check, 4) == 0;
         opf_program program;
         make_program(check, &program, has_src, is_chain);
+        if (is_columns)
+            make_columns(check, &program);
         tile operands[OPF_PROGRAM_OPERANDS], stores[4];
         tile src = make_tile(check, rows, cols, 2), dst = make_tile(check, rows, cols, 2);
         for (uint32_t i = 0; i < program.n_operands; i++)
-            operands[i] = make_tile(check, rows, cols, 7);
+            operands[i] = is_columns && check_random(check, 4) != 0 ? make_row(check, rows, cols) : make_tile(check, rows, cols, 7);
         for (uint32_t i = 0; i < program.n_stores; i++)
             stores[i] = make_tile(check, rows, cols, 3);
         const uint64_t alias = is_chain ? 1 : check_random(check, 4); /* dst: its own, the source, or an operand */

@@ -71,6 +71,15 @@ static void normalise_columns(const opf_columns *tile)
         }
 }
 
+static void scale_columns(const opf_columns *tile)
+{
+    for (size_t r = 0; r < tile->rows; r++)
+        for (size_t c = 0; c < tile->cols; c++) {
+            const float product = tile->x[(ptrdiff_t)r * tile->x_row + (ptrdiff_t)c] * tile->scale[c];
+            tile->y[(ptrdiff_t)r * tile->y_row + (ptrdiff_t)c] = clamp((double)(product + tile->shift[c]), tile->lo, tile->hi);
+        }
+}
+
 void opf_norm_init_ref(opf_kern *kern)
 {
     kern->abs_sum = abs_sum;
@@ -79,4 +88,5 @@ void opf_norm_init_ref(opf_kern *kern)
     kern->pixel_square_sum = pixel_square_sum;
     kern->normalise = normalise;
     kern->normalise_columns = normalise_columns;
+    kern->scale_columns = scale_columns;
 }

@@ -72,27 +72,30 @@ static void normalise(const float *x, const opf_affine *affine, float *y, size_t
         v_store_n(y + i, clamp(v_fma(v_sub(v_load_n(x + i, n - i), mean), scale, shift), lo, hi), n - i);
 }
 
-/* Columns from c on; rowwise: gain and offset are there. */
-V_INLINE void normalise_pass(const opf_columns *tile, size_t c, int rowwise, int vecs, size_t n)
+enum { NORMALISED, ROWWISE /* gain and offset are there */, SCALED };
+
+/* Columns from c on. */
+V_INLINE void normalise_pass(const opf_columns *tile, size_t c, const int kind, int vecs, size_t n)
 {
     const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
     v_f mean[4], scale[4], shift[4];
 #pragma GCC unroll 4
     for (int v = 0; v < vecs; v++) {
-        mean[v] = LOAD(tile->mean + c + v * V_N, n);
+        mean[v] = kind == SCALED ? v_zero() : LOAD(tile->mean + c + v * V_N, n);
         scale[v] = LOAD(tile->scale + c + v * V_N, n);
         shift[v] = tile->shift ? LOAD(tile->shift + c + v * V_N, n) : v_zero();
     }
     for (size_t r = 0; r < tile->rows; r++) {
         const float *x = tile->x + (ptrdiff_t)r * tile->x_row + c;
         float *y = tile->y + (ptrdiff_t)r * tile->y_row + c;
-        const v_f gain = v_set(rowwise && tile->gain ? tile->gain[r] : 1.0f);
-        const v_f offset = v_set(rowwise && tile->offset ? tile->offset[r] : 0.0f);
+        const v_f gain = v_set(kind == ROWWISE && tile->gain ? tile->gain[r] : 1.0f);
+        const v_f offset = v_set(kind == ROWWISE && tile->offset ? tile->offset[r] : 0.0f);
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
-            const v_f d = v_sub(LOAD(x + v * V_N, n), mean[v]);
-            const v_f norm =
-                rowwise ? v_fma(v_mul(d, scale[v]), gain, v_add(offset, shift[v])) : v_fma(d, scale[v], shift[v]);
+            const v_f in = LOAD(x + v * V_N, n), d = v_sub(in, mean[v]);
+            const v_f norm = kind == SCALED    ? v_add(v_mul(in, scale[v]), shift[v])
+                             : kind == ROWWISE ? v_fma(v_mul(d, scale[v]), gain, v_add(offset, shift[v]))
+                                               : v_fma(d, scale[v], shift[v]);
             const v_f result = clamp(norm, lo, hi);
             if (n == V_N)
                 v_store(y + v * V_N, result);
@@ -102,23 +105,28 @@ V_INLINE void normalise_pass(const opf_columns *tile, size_t c, int rowwise, int
     }
 }
 
-V_INLINE void normalise_all(const opf_columns *tile, int rowwise)
+V_INLINE void normalise_all(const opf_columns *tile, const int kind)
 {
     size_t c = 0;
     for (; tile->cols - c >= 4 * V_N; c += 4 * V_N)
-        normalise_pass(tile, c, rowwise, 4, V_N);
+        normalise_pass(tile, c, kind, 4, V_N);
     for (; tile->cols - c >= V_N; c += V_N)
-        normalise_pass(tile, c, rowwise, 1, V_N);
+        normalise_pass(tile, c, kind, 1, V_N);
     if (c < tile->cols)
-        normalise_pass(tile, c, rowwise, 1, tile->cols - c);
+        normalise_pass(tile, c, kind, 1, tile->cols - c);
 }
 
 static void normalise_columns(const opf_columns *tile)
 {
     if (tile->gain || tile->offset)
-        normalise_all(tile, 1);
+        normalise_all(tile, ROWWISE);
     else
-        normalise_all(tile, 0);
+        normalise_all(tile, NORMALISED);
+}
+
+static void scale_columns(const opf_columns *tile)
+{
+    normalise_all(tile, SCALED);
 }
 
 void OPF_K(norm_init)(opf_kern *kern)
@@ -127,4 +135,5 @@ void OPF_K(norm_init)(opf_kern *kern)
     kern->pixel_square_sum = pixel_square_sum;
     kern->normalise = normalise;
     kern->normalise_columns = normalise_columns;
+    kern->scale_columns = scale_columns;
 }
