@@ -73,6 +73,39 @@ static void run_rows(const opf_run_env *env, const void *args, size_t begin, siz
     }
 }
 
+enum { NARROW = 16, TURNED = 256, TURNED_FLOATS = (NARROW + 3) * TURNED }; /* elements of a row, rows of a block, scratch */
+
+static void softmax_turned(const opf_kern *kern, const rows_args *r, const float *x, float *y, size_t rows, float *scratch)
+{
+    const bool log = r->kind == ROW_LOG_SOFTMAX;
+    float     *most = scratch, *sum = most + TURNED, *term = sum + TURNED, *columns = term + TURNED;
+    kern->copy_2d(x, 1, r->x_row, columns, (ptrdiff_t)rows, r->n, rows);
+    kern->ew[OPF_EW_COPY](most, columns, NULL, rows, NULL);
+    for (size_t i = 1; i < r->n; i++)
+        kern->ew[OPF_EW_MAX](most, most, columns + i * rows, rows, NULL);
+    for (size_t i = 0; i < r->n; i++) {
+        float *column = columns + i * rows, *power = log ? term : column;
+        kern->ew[OPF_EW_SUB](column, column, most, rows, NULL);
+        kern->ew[OPF_EW_EXP](power, column, NULL, rows, NULL);
+        kern->ew[i == 0 ? OPF_EW_COPY : OPF_EW_ADD](sum, i == 0 ? power : sum, power, rows, NULL);
+    }
+    if (log)
+        kern->ew[OPF_EW_LOG](sum, sum, NULL, rows, NULL);
+    for (size_t i = 0; i < r->n; i++)
+        kern->ew[log ? OPF_EW_SUB : OPF_EW_DIV](columns + i * rows, columns + i * rows, sum, rows, NULL);
+    kern->copy_2d(columns, 1, (ptrdiff_t)rows, y, r->y_row, rows, r->n);
+}
+
+static void run_turned(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+{
+    const rows_args *r = args;
+    const float     *x = opf_ref_data(env, r->x);
+    float           *y = opf_ref_data(env, r->y);
+    for (size_t row = begin; row < end; row += TURNED)
+        softmax_turned(env->kern, r, x + (ptrdiff_t)row * r->x_row, y + (ptrdiff_t)row * r->y_row, end - row < TURNED ? end - row : TURNED,
+                       scratch);
+}
+
 /* What the operator is, the axes [*first, *last] of its rows, and its parameters. *ok false: no kernel. */
 static opf_status describe(opf_planner *planner, const opf_node *node, rows_args *r, int32_t *first, int32_t *last, bool *ok, opf_error *error)
 {
@@ -176,15 +209,18 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
         OPF_TRY(opf_bind(planner, &prologue, &y, split, &r.prologue, p_in, p_out, error));
     if (epilogue.program.n != 0)
         OPF_TRY(opf_bind(planner, &epilogue, &y, split, &r.epilogue, e_in, e_out, error));
+    const bool is_softmax = r.kind == ROW_SOFTMAX || r.kind == ROW_LOG_SOFTMAX;
+    /* Rows of few elements fill no vector: a block of rows is turned, so that a vector has as many. */
+    const bool is_turned = is_softmax && r.n != 0 && r.n <= NARROW && r.x_rows == NULL && prologue.program.n == 0 && epilogue.program.n == 0;
     size_t     s1 = opf_program_scratch(&prologue.program), s2 = opf_program_scratch(&epilogue.program);
     rows_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
     OPF_OOM_IF(error, kept == NULL);
     static const char *const names[] = {"layer_norm_f32", "rms_norm_f32", "lp_norm_f32", "softmax_f32", "log_softmax_f32"};
     opf_plan_step            step    = {.kernel        = names[r.kind],
-                                        .run           = run_rows,
+                                        .run           = is_turned ? run_turned : run_rows,
                                         .args          = kept,
                                         .units         = r.rows,
-                                        .scratch_bytes = (s1 > s2 ? s1 : s2) * sizeof(float),
+                                        .scratch_bytes = (is_turned ? TURNED_FLOATS : s1 > s2 ? s1 : s2) * sizeof(float),
                                         .flops         = 8.0 * (double)(r.rows * r.n)};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     opf_plan_reads(planner, &x);

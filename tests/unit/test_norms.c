@@ -228,10 +228,30 @@ static void test_batch(void **state)
     CHECK_ALL(cases);
 }
 
+/* Rows of few elements are turned, a block at a time; NaN and infinities stay in their rows. */
+static void test_narrow_rows(void **state)
+{
+#define WIDTHS "N=1 S=1; N=5 S=2; N=1 S=3; N=255 S=7; N=256 S=2; N=257 S=16; N=600 S=5; N=3 S=17; N=0 S=2"
+    static const test_case cases[] = {
+        {"softmax_f32", 1, WIDTHS, "g (float[N,S] x) => (y) { y = Softmax<axis = 1>(x) }"},
+        {"log_softmax_f32", 1, WIDTHS, "g (float[N,S] x) => (y) { y = LogSoftmax<axis = 1>(x) }"},
+        {"softmax_f32", 0, "N=9 S=6", "g (float[S,N,2] x) => (y) { t = Transpose<perm = [2,1,0]>(x) y = Softmax(t) }"},
+        {NULL, 0, "N=40 S=3", "g (float[N,S] x, float[S] w) => (y) { t = Mul(x, w) s = Softmax<axis = 1>(t) y = Sub(s, w) }"},
+        {NULL, 0, "N=300 S=3",
+         "g (float[N,S] x) => (y, z) <float zero = {0}, float large = {2}> { a = Greater(x, large) i = Div(x, zero) t = Where(a, i, x)"
+         " y = Softmax<axis = 1>(t) z = LogSoftmax<axis = 1>(t) }"},
+        {NULL, 0, "N=300 S=3",
+         "g (float[N,S] x) => (y) <float zero = {0}, float half = {0.5}> { a = Less(x, half) l = Log(zero) t = Where(a, l, x) y = Softmax<axis = 1>(t) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups), cmocka_unit_test(test_mean_variance),
-                                       cmocka_unit_test(test_lp),     cmocka_unit_test(test_channels),
-                                       cmocka_unit_test(test_rows),   cmocka_unit_test(test_batch)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups), cmocka_unit_test(test_mean_variance), cmocka_unit_test(test_lp),    cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_rows),   cmocka_unit_test(test_narrow_rows),   cmocka_unit_test(test_batch),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
