@@ -36,6 +36,22 @@ typedef struct opf_gemm_tile {
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
 
+/* ---- convolution to planes -------------------------------------------------------------------------------------------
+ * c[f][p] = bias[f] + sum_k w[k][f] * lines[offsets[k] + p], then clamped: a line of each of a few filters, whose pixels fill the
+ * vectors. Pixels of an input line lie next to each other. */
+enum { OPF_PLANES_FILTERS = 8 };
+typedef struct opf_planes {
+    const float    *lines;
+    const uint32_t *offsets;
+    size_t          k;
+    const float    *w;    /* [k][filters] */
+    const float    *bias; /* a number a filter, or NULL */
+    size_t          filters, pixels; /* filters: 1..OPF_PLANES_FILTERS */
+    float          *c;
+    ptrdiff_t       c_line; /* between filters */
+    float           lo, hi; /* clamp; NaN passes through */
+} opf_planes;
+
 /* ---- elementwise ---------------------------------------------------------------------------------------------------
  * dst[i] = f(a[i], b[i], …) over n contiguous floats; dst may be a or b. p: parameters named below. */
 #define OPF_EW_MAP(X)                                                                                                  \
@@ -179,6 +195,7 @@ typedef struct opf_kern {
     float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
 
     void (*depthwise)(const opf_depthwise *d);
+    void (*planes)(const opf_planes *p);
     void (*winograd_input)(const opf_winograd_input *tile);
     bool (*winograd_output)(const opf_winograd_output *tile); /* false, and nothing stored: a sum is not finite */
     /* Channels-last windows: taps pixel pointers, c channels each. */

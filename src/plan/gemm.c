@@ -3,6 +3,7 @@
 #include "plan/gemm_run.h"
 
 #include "cpu/cpu.h"
+#include "plan/planes.h"
 #include "plan/winograd.h"
 #include "base/round.h"
 
@@ -226,6 +227,8 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
                           .flops         = 2.0 * (double)(args->images * args->groups * args->m) * (double)(args->n * args->kc * args->taps)};
     if (kept->winograd.u != NULL)
         opf_winograd_step(kept, kern, &step);
+    if (kept->rows == OPF_ROWS_PLANES)
+        opf_planes_step(kept, &step);
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     opf_plan_reads(planner, a);
     if (b_place != NULL)

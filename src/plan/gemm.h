@@ -21,6 +21,7 @@ typedef enum opf_gemm_rows {
                         and all pixels of an output line read them where they lie */
     OPF_ROWS_BANDS,  /* row r is a pixel of few channels, side by side: the lines below the window are copied with their borders,
                         so that the taps along a line are one, however many channels they have together */
+    OPF_ROWS_PLANES, /* pixels of lines, each channel by itself, fill vectors: plan/planes.c */
     OPF_ROWS_GATHER  /* elements lie apart: copied to contiguous rows, a tile at a time */
 } opf_gemm_rows;
 
@@ -30,6 +31,7 @@ typedef struct opf_gemm_lines {
     size_t          count, phases, phase; /* lines; phases of a line, floats of each */
     size_t          step;                 /* floats between pixels, 1 or 2 */
     const uint32_t *offsets;              /* by element of a row, in the order of the weights */
+    size_t          turns;                /* PLANES: lines below a window that the next one shares stay where they are; so many tables */
 } opf_gemm_lines;
 
 /* Of a 3x3 convolution: how plan/winograd.c computes it. */

@@ -5,6 +5,7 @@
  */
 #include "ops/window.h"
 #include "plan/lines.h"
+#include "plan/planes.h"
 #include "plan/winograd.h"
 
 #include <math.h>
@@ -149,15 +150,19 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     bool    computed = prologue->program.n != 0; /* rows: they must be there as rows */
     if (computed && !opf_place_linear(&c->x, 2, c->x.rank - 1, &row))
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
+    set_in_strides(c);
     args.window = c->window;
-    bool planar = c->x.strides[1] != 1 && c->channels > 1, matrix = false;
+    bool few = false; /* filters */
+    if (!computed)
+        OPF_TRY(opf_planes_try(planner, &args, &few, error));
+    bool planar = !few && c->x.strides[1] != 1 && c->channels > 1, matrix = false;
     if (planar && c->channels <= FEW_CHANNELS && !computed && c->taps > 1 && c->x.strides[c->x.rank - 1] != 1) {
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error)); /* neither planes nor pixels: one pass instead of one a tap */
         planar = false;
     }
-    if (planar ? c->channels <= FEW_CHANNELS && !computed : per_group < FEW_CHANNELS && c->taps > 1)
+    if (planar ? c->channels <= FEW_CHANNELS && !computed : !few && per_group < FEW_CHANNELS && c->taps > 1)
         args.rows = OPF_ROWS_GATHER; /* taps too short for a loop of their own */
-    else if (!computed)
+    else if (!computed && !few)
         opf_winograd_choose(planner, &args, c->w);
     if (planar && args.rows == OPF_ROWS_WINDOW && args.winograd.u == NULL) {
         matrix = !computed && is_pointwise(c) && opf_place_linear(&c->x, 2, c->x.rank - 1, &row);
@@ -175,7 +180,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     args.a       = opf_place_ref(&c->x);
     args.a_col   = (ptrdiff_t)c->x.strides[1];
     args.a_group = (ptrdiff_t)(per_group * c->x.strides[1]);
-    if (args.winograd.u == NULL && args.a_col == 1 && !computed && c->taps > 1)
+    if (args.winograd.u == NULL && args.a_col == 1 && !computed && !few && c->taps > 1)
         opf_gemm_try_bands(&args, kern);
     if (args.rows == OPF_ROWS_GATHER)
         OPF_TRY(opf_gemm_try_lines(planner, &args, error));
@@ -183,12 +188,12 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     OPF_OOM_IF(error, args.a_images == NULL);
     OPF_TRY(zero_row(planner, per_group, &args.zeros, error));
     if (args.winograd.u == NULL) {
-        opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, (int64_t)kern->nr);
+        opf_weight_format format = opf_format_conv(c->filters, per_group, c->taps, c->groups, few ? c->filters : (int64_t)kern->nr);
         args.b                   = opf_weights_get(planner->options->weights, c->w, &format);
         OPF_OOM_IF(error, args.b == NULL);
     }
     bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order);
-    const opf_node *split  = planes ? NULL : parts_of(planner, node, &args, order);
+    const opf_node *split  = planes || few ? NULL : parts_of(planner, node, &args, order);
     opf_place      *places = OPF_NEW(planner->arena, opf_place, split != NULL ? split->n_outputs : 0);
     OPF_OOM_IF(error, places == NULL);
     if (split != NULL)

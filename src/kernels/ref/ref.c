@@ -45,6 +45,17 @@ static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
     multiply(tile, rows, cols, true);
 }
 
+static void planes(const opf_planes *t)
+{
+    for (size_t f = 0; f < t->filters; f++)
+        for (size_t p = 0; p < t->pixels; p++) {
+            float sum = t->bias != NULL ? t->bias[f] : 0.0f;
+            for (size_t k = 0; k < t->k; k++)
+                sum += t->w[k * t->filters + f] * t->lines[t->offsets[k] + p];
+            t->c[(ptrdiff_t)f * t->c_line + (ptrdiff_t)p] = clamp(sum, t->lo, t->hi);
+        }
+}
+
 static void zip(const float *a, ptrdiff_t a_row, const float *b, ptrdiff_t b_row, float *dst, ptrdiff_t dst_row, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
@@ -235,6 +246,7 @@ void opf_kern_init_ref(opf_kern *kern)
         .nr          = NR,
         .gemm        = gemm_f32_4x8,
         .gemm_lines  = gemm_lines,
+        .planes      = planes,
         .gemm_name   = "gemm_f32_4x8",
         .pack_b      = pack_b,
         .layer_norm  = layer_norm,
