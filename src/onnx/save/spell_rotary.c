@@ -41,6 +41,19 @@ static bool has_rows(const opf_info *angles, const opf_info *x, int32_t heads, i
            opf_dim_equal(angles->dims[0], x->dims[0]) && opf_dim_equal(angles->dims[positions], x->dims[positions]);
 }
 
+/* Without the axis of one element, 1 or 2: as it was before it got that, and before both changed places. */
+static opf_value_id drop_axis(opf_contrib *c, opf_value_id x, int32_t axis)
+{
+    const opf_node *node = opf_graph_node(c->graph, opf_graph_value(c->graph, x)->producer);
+    const opf_const *axes = node->op == &opf_op_Unsqueeze ? opf_graph_value(c->graph, node->inputs[1])->constant : NULL;
+    if (axes != NULL && axes->count == 1 && (opf_const_i64_at(axes, 0) + 4) % 4 == axis)
+        return node->inputs[0];
+    const opf_attr *perm = node->op == &opf_op_Transpose ? opf_node_attr(node, "perm") : NULL;
+    if (perm != NULL && perm->n == 4 && perm->ints[1] == 2 && perm->ints[2] == 1)
+        return drop_axis(c, node->inputs[0], 3 - axis);
+    return OPF_APPLY(c, Squeeze, x, opf_contrib_ints(c, OPF_INTS(axis)));
+}
+
 /* 0: it cannot. Heads behind positions are joined for it. */
 static opf_value_id turn_by_operator(opf_contrib *c, opf_value_id x, opf_value_id cos, opf_value_id sin, int64_t rotated,
                                      bool interleaved)
@@ -52,10 +65,9 @@ static opf_value_id turn_by_operator(opf_contrib *c, opf_value_id x, opf_value_i
             (heads == 2 && !opf_dim_is_number(info->dims[heads])))
             continue;
         const int64_t n = info->dims[heads].n, size = info->dims[3].n;
-        const opf_value_id axis = opf_contrib_ints(c, OPF_INTS(heads));
         const opf_value_id lines = heads == 1 ? x : OPF_APPLY(c, Reshape, x, opf_contrib_ints(c, OPF_INTS(0, 0, n * size)));
         const opf_value_id y = opf_contrib_add(
-            c, &opf_op_RotaryEmbedding, OPF_INPUTS(lines, OPF_APPLY(c, Squeeze, cos, axis), OPF_APPLY(c, Squeeze, sin, axis)),
+            c, &opf_op_RotaryEmbedding, OPF_INPUTS(lines, drop_axis(c, cos, heads), drop_axis(c, sin, heads)),
             OPF_ATTRS(interleaved ? opf_contrib_int_attr("interleaved", 1) : none,
                       heads == 2 ? opf_contrib_int_attr("num_heads", n) : none,
                       rotated != size ? opf_contrib_int_attr("rotary_embedding_dim", rotated) : none));
