@@ -174,7 +174,8 @@ static opf_status apply(turned *t, bool *done, opf_error *error)
     }
     OPF_OOM_IF(error, !set_inputs(graph, t->attention, t->side, operand, angles) ||
                           !opf_node_set_int(graph, t->attention, sides[t->side].rotated, rotated != 0 ? rotated : size.n) ||
-                          !opf_node_set_int(graph, t->attention, sides[t->side].interleaved, opf_node_int(&rotary, "interleaved", 0)) ||
+                          (opf_node_int(&rotary, "interleaved", 0) != 0 &&
+                           !opf_node_set_int(graph, t->attention, sides[t->side].interleaved, 1)) ||
                           !opf_attention_read_shapes_before(graph, &t->x) ||
                           !opf_attention_remove_unread(graph, t->attention, old));
     return opf_fuse_done_with(t->context, rule, t->attention, origin, rotary.n_origin != 0 ? rotary.n_origin : 1, error);

@@ -81,7 +81,7 @@ static bool takes_slices(const opf_planner *planner, opf_value_id value, int32_t
         const bool    image = op == &opf_op_Conv || op == &opf_op_MaxPool || op == &opf_op_AveragePool || op == &opf_op_GlobalAveragePool ||
                            op == &opf_op_GlobalMaxPool || op == &opf_op_BatchNormalization;
         const bool view = opf_plan_is_view(planner, reader);
-        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || op == &opf_op_Attention || (op->traits & OPF_ELEMENTWISE) != 0;
+        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || op == &opf_op_Attention || (op->traits & (OPF_ELEMENTWISE | OPF_SHAPE_ONLY)) != 0;
         const bool kept = op == &opf_op_Split || op == &opf_op_Slice || op == &opf_op_Identity, apart = op == &opf_op_Unsqueeze;
         if (view ? depth == 0 || (!kept && !apart) : !any && !(image && axis < 2))
             return false;
