@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rotary embeddings before an Attention that the model has as one operator: it reads Q and K as they were before them, and
- * turns rows as it reads them (ops/attention.h). Heads may be split before the embedding, or joined behind it.
+ * Rotary embeddings before an Attention that the model has as one operator: it reads Q and K as they were before them,
+ * and turns rows as it reads them (ops/attention.h). Heads may be split before the embedding, or joined behind it.
  */
 #include "fuse/attention.h"
 #include "ops/attention.h"
@@ -19,9 +19,10 @@ static const struct {
 typedef struct turned {
     opf_fuse_context *context;
     opf_node_id attention, rotary;
-    uint32_t side;   /* input Q or K */
+    uint32_t side;    /* input Q or K */
     opf_node_id join; /* 0, or the Reshape that joins heads behind the embedding */
-    opf_attention_operand x; /* [batch, head, position, element], or with heads behind positions where there is a join */
+    opf_attention_operand
+        x; /* [batch, head, position, element], or with heads behind positions where there is a join */
     opf_refusal why;
 } turned;
 
@@ -65,8 +66,8 @@ static bool check_attention(turned *t)
     if (t->side == K && (has_past || has_present))
         return REFUSE(t, NO_KERNEL, t->attention, "keys are kept for later calls, turned as they are");
     if ((node->n_own_inputs > NONPAD && node->inputs[NONPAD] != 0) ||
-        (node->n_own_outputs > SCORES && node->outputs[SCORES] != 0) || opf_node_int(node, "left_window_size", -1) >= 0 ||
-        opf_node_int(node, "right_window_size", -1) >= 0)
+        (node->n_own_outputs > SCORES && node->outputs[SCORES] != 0) ||
+        opf_node_int(node, "left_window_size", -1) >= 0 || opf_node_int(node, "right_window_size", -1) >= 0)
         return REFUSE(t, NO_KERNEL, t->attention, "no kernel computes it, and the embedding has one");
     return true;
 }
@@ -100,7 +101,8 @@ static bool match(turned *t)
     if (t->x.rotary == t->rotary)
         return true;
     if (opf_node_int(node_of(t, t->rotary), "broadcast", 0) == 0)
-        return REFUSE(t, SHAPE_UNKNOWN, t->rotary, "its angles are not proven to be those of the batches and positions");
+        return REFUSE(t, SHAPE_UNKNOWN, t->rotary,
+                      "its angles are not proven to be those of the batches and positions");
     const opf_value_id result = node_of(t, t->rotary)->outputs[0];
     const opf_use *use = value_of(t, result)->uses;
     if (!opf_legal_uses(t->context, result, &use->node, use->node != 0 ? 1 : 0, &t->why))
@@ -121,11 +123,12 @@ static opf_value_id build_operand(const turned *t, opf_error *error)
     if (opf_fuse_is_plain(graph, apart, &opf_op_Reshape)) {
         const opf_value_id before = opf_graph_node(graph, apart)->inputs[0];
         const opf_value_id joined = opf_graph_node(graph, t->join)->outputs[0];
-        if (opf_legal_same(t->context, &opf_graph_value(graph, before)->info, &opf_graph_value(graph, joined)->info, NULL))
+        if (opf_legal_same(t->context, &opf_graph_value(graph, before)->info, &opf_graph_value(graph, joined)->info,
+                           NULL))
             return before;
     }
-    return opf_fuse_build(t->context, &opf_op_Reshape, (const opf_value_id[]){value, opf_graph_node(graph, t->join)->inputs[1]},
-                          2, error);
+    return opf_fuse_build(t->context, &opf_op_Reshape,
+                          (const opf_value_id[]){value, opf_graph_node(graph, t->join)->inputs[1]}, 2, error);
 }
 
 /* Angles as they broadcast to [batch, head, position, element]. */
@@ -138,7 +141,8 @@ static bool build_angles(const turned *t, opf_value_id angles[2], opf_error *err
     return opf_attention_angles(t->context, &x, angles, error);
 }
 
-static bool set_inputs(opf_graph *graph, opf_node_id attention, uint32_t side, opf_value_id operand, const opf_value_id angles[2])
+static bool set_inputs(opf_graph *graph, opf_node_id attention, uint32_t side, opf_value_id operand,
+                       const opf_value_id angles[2])
 {
     const opf_node *node = opf_graph_node(graph, attention);
     opf_value_id inputs[OPF_ATTENTION_INPUTS] = {0};
@@ -172,13 +176,15 @@ static opf_status apply(turned *t, bool *done, opf_error *error)
         (void)REFUSE(t, SHAPE, t->rotary, "%s", failed.message);
         return OPF_OK;
     }
-    OPF_OOM_IF(error, !set_inputs(graph, t->attention, t->side, operand, angles) ||
-                          !opf_node_set_int(graph, t->attention, sides[t->side].rotated, rotated != 0 ? rotated : size.n) ||
-                          (opf_node_int(&rotary, "interleaved", 0) != 0 &&
-                           !opf_node_set_int(graph, t->attention, sides[t->side].interleaved, 1)) ||
-                          !opf_attention_read_shapes_before(graph, &t->x) ||
-                          !opf_attention_remove_unread(graph, t->attention, old));
-    return opf_fuse_done_with(t->context, rule, t->attention, origin, rotary.n_origin != 0 ? rotary.n_origin : 1, error);
+    OPF_OOM_IF(error,
+               !set_inputs(graph, t->attention, t->side, operand, angles) ||
+                   !opf_node_set_int(graph, t->attention, sides[t->side].rotated, rotated != 0 ? rotated : size.n) ||
+                   (opf_node_int(&rotary, "interleaved", 0) != 0 &&
+                    !opf_node_set_int(graph, t->attention, sides[t->side].interleaved, 1)) ||
+                   !opf_attention_read_shapes_before(graph, &t->x) ||
+                   !opf_attention_remove_unread(graph, t->attention, old));
+    return opf_fuse_done_with(t->context, rule, t->attention, origin, rotary.n_origin != 0 ? rotary.n_origin : 1,
+                              error);
 }
 
 /* ---- the pass ---- */
@@ -187,13 +193,15 @@ static bool report(const turned *t)
 {
     const opf_graph *graph = t->context->graph;
     return opf_report_miss(t->context->report, rule, opf_graph_node(graph, t->rotary)->name, t->why.code,
-                           opf_graph_node(graph, t->why.node != 0 ? t->why.node : t->rotary)->name, 1, 2, "%s", t->why.reason);
+                           opf_graph_node(graph, t->why.node != 0 ? t->why.node : t->rotary)->name, 1, 2, "%s",
+                           t->why.reason);
 }
 
 static opf_status take(opf_fuse_context *context, opf_node_id id, uint32_t side, bool *changed, opf_error *error)
 {
     const opf_node *node = opf_graph_node(context->graph, id);
-    turned t = {.context = context, .attention = id, .side = side, .rotary = find_rotary(context->graph, node->inputs[side])};
+    turned t = {
+        .context = context, .attention = id, .side = side, .rotary = find_rotary(context->graph, node->inputs[side])};
     bool done = false;
     if (t.rotary == 0 || opf_node_int(node, sides[side].rotated, 0) != 0)
         return OPF_OK;

@@ -270,7 +270,7 @@ static const opf_param    inputs[]  = {{"X", 'T', TYPES, 0},
                                        {"sin_cache", 'T', TYPES, 0},
                                        {"position_ids", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}};
 static const opf_param    outputs[] = {{"Y", 'T', TYPES, 0}};
-static const opf_attr_def attrs[]   = {{.name = "broadcast", .type = OPF_ATTR_INT}, /* fusion's own; rotary.h */
+static const opf_attr_def attrs[]   = {{.name = "broadcast", .type = OPF_ATTR_INT}, /* opfuse's own; rotary.h */
                                        {.name = "interleaved", .type = OPF_ATTR_INT},
                                        {.name = "num_heads", .type = OPF_ATTR_INT},
                                        {.name = "rotary_embedding_dim", .type = OPF_ATTR_INT}};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RotaryEmbedding of ONNX in the form that fusion has (ops/rotary.h): angles of the positions are looked up once for all
- * layers, and broadcast over heads that have an axis of their own. So one kernel turns, and attention can take it in. Exact
- * where batches and lengths of the angles are proven to be those of what is turned, since 1 would broadcast.
+ * RotaryEmbedding of ONNX in the form that fusion has (ops/rotary.h): angles of the positions are looked up once for
+ * all layers, and broadcast over heads that have an axis of their own. So one kernel turns, and attention can take it
+ * in. Exact where batches and lengths of the angles are proven to be those of what is turned, since 1 would broadcast.
  */
 #include "ops/infer.h"
 #include "simplify/passes.h"
@@ -90,7 +90,8 @@ static opf_status apply(opf_graph *graph, opf_node_id id, rotary *r, opf_error *
     OPF_TRY(spread_angles(graph, id, r, SIN, error));
     if (r->is_joined)
         OPF_TRY(add(graph, id, &opf_op_Reshape, &r->inputs[X], ints(graph, apart, 4), error));
-    OPF_OOM_IF(error, !opf_graph_set_own_inputs(graph, id, r->inputs, 3) || !opf_node_set_int(graph, id, "broadcast", 1));
+    OPF_OOM_IF(error,
+               !opf_graph_set_own_inputs(graph, id, r->inputs, 3) || !opf_node_set_int(graph, id, "broadcast", 1));
     opf_node_remove_attr(opf_graph_node(graph, id), "num_heads");
     if (!r->is_joined)
         return OPF_OK;

@@ -255,8 +255,8 @@ static bool spell_by_positions(opf_contrib *c, const attention *a)
 
 static bool is_ours(const opf_attr *attr)
 {
-    static const char *const names[] = {"q_rotated",     "k_rotated",     "q_interleaved",
-                                        "k_interleaved", "q_num_heads",   "kv_num_heads"};
+    static const char *const names[] = {"q_rotated",     "k_rotated",   "q_interleaved",
+                                        "k_interleaved", "q_num_heads", "kv_num_heads"};
     for (uint32_t i = 0; i < OPF_COUNT(names); i++)
         if (strcmp(attr->name, names[i]) == 0)
             return true;

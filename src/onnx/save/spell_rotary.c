@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turned pairs of elements, with angles that broadcast: an operator since opset 23 where they are those of batch and position. */
+/* Turned pairs of elements, with angles that broadcast: an operator since opset 23 where they are those of batch and
+ * position. */
 #include "onnx/save/spell.h"
 
 static opf_value_id slice(opf_contrib *c, opf_value_id x, int64_t from, int64_t to, int64_t step)
@@ -37,8 +38,9 @@ static opf_value_id put_together(opf_contrib *c, opf_value_id a, opf_value_id b,
 static bool has_rows(const opf_info *angles, const opf_info *x, int32_t heads, int64_t rotated)
 {
     const int32_t positions = 3 - heads;
-    return x->rank == 4 && angles->rank == 4 && opf_dim_is(angles->dims[heads], 1) && opf_dim_is(angles->dims[3], rotated / 2) &&
-           opf_dim_equal(angles->dims[0], x->dims[0]) && opf_dim_equal(angles->dims[positions], x->dims[positions]);
+    return x->rank == 4 && angles->rank == 4 && opf_dim_is(angles->dims[heads], 1) &&
+           opf_dim_is(angles->dims[3], rotated / 2) && opf_dim_equal(angles->dims[0], x->dims[0]) &&
+           opf_dim_equal(angles->dims[positions], x->dims[positions]);
 }
 
 /* Without the axis of one element, 1 or 2: as it was before it got that, and before both changed places. */
@@ -55,17 +57,19 @@ static opf_value_id drop_axis(opf_contrib *c, opf_value_id x, int32_t axis)
 }
 
 /* 0: it cannot. Heads behind positions are joined for it. */
-static opf_value_id turn_by_operator(opf_contrib *c, opf_value_id x, opf_value_id cos, opf_value_id sin, int64_t rotated,
-                                     bool interleaved)
+static opf_value_id turn_by_operator(opf_contrib *c, opf_value_id x, opf_value_id cos, opf_value_id sin,
+                                     int64_t rotated, bool interleaved)
 {
     const opf_info *info = opf_contrib_info(c, x);
     const opf_attr none = {.type = OPF_ATTR_NONE};
     for (int32_t heads = 1; heads <= 2 && c->opset >= 23 && !opf_contrib_failed(c); heads++) {
-        if (!has_rows(opf_contrib_info(c, cos), info, heads, rotated) || !has_rows(opf_contrib_info(c, sin), info, heads, rotated) ||
+        if (!has_rows(opf_contrib_info(c, cos), info, heads, rotated) ||
+            !has_rows(opf_contrib_info(c, sin), info, heads, rotated) ||
             (heads == 2 && !opf_dim_is_number(info->dims[heads])))
             continue;
         const int64_t n = info->dims[heads].n, size = info->dims[3].n;
-        const opf_value_id lines = heads == 1 ? x : OPF_APPLY(c, Reshape, x, opf_contrib_ints(c, OPF_INTS(0, 0, n * size)));
+        const opf_value_id lines =
+            heads == 1 ? x : OPF_APPLY(c, Reshape, x, opf_contrib_ints(c, OPF_INTS(0, 0, n * size)));
         const opf_value_id y = opf_contrib_add(
             c, &opf_op_RotaryEmbedding, OPF_INPUTS(lines, drop_axis(c, cos, heads), drop_axis(c, sin, heads)),
             OPF_ATTRS(interleaved ? opf_contrib_int_attr("interleaved", 1) : none,
