@@ -2,8 +2,8 @@
 /*
  * Concat as a view: a part that a kernel computes is written where the result has it, a slice with the strides of the whole,
  * and nothing is copied. Concats are taken from the last to the first, so that the largest result is the one that holds a
- * value; an earlier Concat whose parts lie side by side in it already (the features of a dense block) is a slice itself. One along another axis, or behind
- * an Unsqueeze (the stacked keys and values of a decoder), is a slice too, and holds its own parts.
+ * value; an earlier Concat whose parts lie side by side in it already (the features of a dense block) is a slice itself. One along
+ * another axis, or behind an Unsqueeze (the stacked keys and values of a decoder), is a slice too, and holds its own parts.
  *
  * Sound, because each place has one writer: a value lies in one whole at most, two values overlap only if one is a Concat of
  * the other, and the buffer lives from the first part's write to the last read of any of them.
@@ -81,7 +81,8 @@ static bool takes_slices(const opf_planner *planner, opf_value_id value, int32_t
         const bool    image = op == &opf_op_Conv || op == &opf_op_MaxPool || op == &opf_op_AveragePool || op == &opf_op_GlobalAveragePool ||
                            op == &opf_op_GlobalMaxPool || op == &opf_op_BatchNormalization;
         const bool view = opf_plan_is_view(planner, reader);
-        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || op == &opf_op_Attention || (op->traits & (OPF_ELEMENTWISE | OPF_SHAPE_ONLY)) != 0;
+        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || op == &opf_op_Attention ||
+                         (op->traits & (OPF_ELEMENTWISE | OPF_SHAPE_ONLY)) != 0;
         const bool kept = op == &opf_op_Split || op == &opf_op_Slice || op == &opf_op_Identity, apart = op == &opf_op_Unsqueeze;
         if (view ? depth == 0 || (!kept && !apart) : !any && !(image && axis < 2))
             return false;
