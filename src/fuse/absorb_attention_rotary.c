@@ -21,8 +21,7 @@ typedef struct turned {
     opf_node_id attention, rotary;
     uint32_t side;    /* input Q or K */
     opf_node_id join; /* 0, or the Reshape that joins heads behind the embedding */
-    opf_attention_operand
-        x; /* [batch, head, position, element], or with heads behind positions where there is a join */
+    opf_attention_operand x; /* [batch, head, position, element]; with a join heads are behind positions */
     opf_refusal why;
 } turned;
 
@@ -91,6 +90,19 @@ static bool find_join(turned *t, opf_value_id value, opf_value_id *apart)
     return true;
 }
 
+/* From the embedding to Attention nobody else reads. */
+static bool check_readers(turned *t)
+{
+    opf_node_id reader = t->attention;
+    opf_value_id value = node_of(t, t->attention)->inputs[t->side];
+    for (; reader != t->rotary; value = node_of(t, reader)->inputs[0]) {
+        if (!opf_legal_uses(t->context, value, &reader, 1, &t->why))
+            return false;
+        reader = value_of(t, value)->producer;
+    }
+    return true;
+}
+
 static bool match(turned *t)
 {
     const opf_value_id value = node_of(t, t->attention)->inputs[t->side];
@@ -103,11 +115,7 @@ static bool match(turned *t)
     if (opf_node_int(node_of(t, t->rotary), "broadcast", 0) == 0)
         return REFUSE(t, SHAPE_UNKNOWN, t->rotary,
                       "its angles are not proven to be those of the batches and positions");
-    const opf_value_id result = node_of(t, t->rotary)->outputs[0];
-    const opf_use *use = value_of(t, result)->uses;
-    if (!opf_legal_uses(t->context, result, &use->node, use->node != 0 ? 1 : 0, &t->why))
-        return false;
-    return REFUSE(t, OP, t->rotary, "it turns no rows of heads");
+    return check_readers(t) && REFUSE(t, OP, t->rotary, "it turns no rows of heads");
 }
 
 /* ---- rewrite ---- */

@@ -21,8 +21,9 @@ static opf_value_id present_of(const opf_node *node, uint32_t i)
 /* Where all rows of x and its past lie. */
 static opf_status place_whole(opf_planner *planner, opf_value_id present, const opf_place *x, int64_t past, opf_place *whole, opf_error *error)
 {
+    static const int32_t in_order[] = {0, 1, 2, 3};
     if (present != 0)
-        return opf_plan_alloc_strided(planner, present, NULL, whole, error);
+        return opf_plan_alloc_strided(planner, present, in_order, whole, error);
     *whole = *x;
     whole->dims[ROW] += past;
     return opf_plan_alloc_temporary(planner, x->type, x->rank, whole->dims, NULL, whole, error);

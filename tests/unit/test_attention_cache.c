@@ -157,6 +157,27 @@ static void test_gpt2(void **state)
 }
 
 
+/* Other orders of axes: keys that are kept transposed, positions before heads, all layers in one stack. */
+static void test_orders(void **state)
+{
+    static const test_case cases[] = {
+        {4, 1, 0, "g (float[N,S,32] x, float[32,96] w, float[N,4,8,P] k, float[N,4,P,8] v) => (y, ok, ov)" CONSTANTS SPLIT HEADS
+                  " kx = Transpose<perm = [0,2,3,1]>(k1) ok = Concat<axis = 3>(k, kx) ov = Concat<axis = 2>(v, vn) a = MatMul(q, ok) e = Mul(a, c)"
+                  " p = Softmax(e) r = MatMul(p, ov) r1 = Transpose<perm = [0,2,1,3]>(r) y = Reshape(r1, f) }"},
+        {4, 1, 0, "g (float[N,S,32] x, float[32,96] w, float[N,P,4,8] k, float[N,P,4,8] v) => (y, ok, ov)" CONSTANTS SPLIT HEADS
+                  " ok = Concat<axis = 1>(k, k1) ov = Concat<axis = 1>(v, v1) kt = Transpose<perm = [0,2,3,1]>(ok) a = MatMul(q, kt) e = Mul(a, c)"
+                  " p = Softmax(e) vt = Transpose<perm = [0,2,1,3]>(ov) r = MatMul(p, vt) r1 = Transpose<perm = [0,2,1,3]>(r) y = Reshape(r1, f) }"},
+        {7, 2, 0, "g (float[N,S,32] x, float[32,96] w, float[2,2,N,4,P,8] kv) => (y, z, okv)" CONSTANTS SPLIT HEADS
+                  " kv0 = Gather<axis = 0>(kv, i0) kv1 = Gather<axis = 0>(kv, i1) kp = Gather<axis = 0>(kv0, i0) vp = Gather<axis = 0>(kv0, i1)"
+                  " kr = Gather<axis = 0>(kv1, i0) vr = Gather<axis = 0>(kv1, i1) k = Concat<axis = 2>(kp, kn) v = Concat<axis = 2>(vp, vn)"
+                  " l = Concat<axis = 2>(kr, vn) n = Concat<axis = 2>(vr, kn) ku = Unsqueeze(k, zero) vu = Unsqueeze(v, zero) lu = Unsqueeze(l, zero) nu = Unsqueeze(n, zero)"
+                  " first = Concat<axis = 0>(ku, vu) second = Concat<axis = 0>(lu, nu) fu = Unsqueeze(first, zero) su = Unsqueeze(second, zero) okv = Concat<axis = 0>(fu, su)"
+                  SCORES("k") " h = Transpose<perm = [0,1,3,2]>(l) d = MatMul(q, h) o = Softmax(d) z = MatMul(o, n) e = Identity(b)" JOIN},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 static void test_llama(void **state)
 {
     static const test_case cases[] = {
@@ -203,6 +224,9 @@ static void test_parts_of_a_cache(void **state)
     static const test_case cases[] = {
         {2, 1, 0, "g (float[N,4,S,8] q, float[N,2,S,8] kn, float[N,2,S,5] vn, float[N,2,P,8] k, float[N,2,P,5] v) => (y) { y = Attention<is_causal = 1>(q, kn, vn, , k, v) }"},
         {2, 1, 0, "g (float[N,4,S,8] q, float[N,2,S,8] kn, float[N,2,S,5] vn, float[N,2,P,8] k, float[N,2,P,5] v) => (y, ov) { y, , ov = Attention(q, kn, vn, , k, v) }"},
+        /* The present is read in another order. */
+        {2, 1, 0, "g (float[N,4,S,8] q, float[N,2,S,8] kn, float[N,2,S,5] vn, float[N,2,P,8] k, float[N,2,P,5] v) => (y, t, ov)"
+                  " { y, ok, ov = Attention(q, kn, vn, , k, v) t = Transpose<perm = [0,2,1,3]>(ok) }"},
         {2, 1, 0, "g (float[N,4,S,8] q, float[N,2,S,8] kn, float[N,2,S,5] vn) => (y, ok) { y, ok = Attention<is_causal = 1>(q, kn, vn) }"},
     };
     (void)state;
@@ -226,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2),
+        cmocka_unit_test(test_orders),
         cmocka_unit_test(test_llama),
         cmocka_unit_test(test_operator),
         cmocka_unit_test(test_parts_of_a_cache),

@@ -255,8 +255,8 @@ static bool spell_by_positions(opf_contrib *c, const attention *a)
 
 static bool is_ours(const opf_attr *attr)
 {
-    static const char *const names[] = {"q_rotated",     "k_rotated",   "q_interleaved",
-                                        "k_interleaved", "q_num_heads", "kv_num_heads"};
+    static const char *const names[] = {"q_rotated",     "k_rotated",   "q_interleaved", "k_interleaved",
+                                        "masked_score", "q_num_heads", "kv_num_heads"};
     for (uint32_t i = 0; i < OPF_COUNT(names); i++)
         if (strcmp(attr->name, names[i]) == 0)
             return true;
@@ -291,7 +291,9 @@ static void spell_by_operator(opf_contrib *c, const attention *a)
 
 void opf_spell_Attention(opf_contrib *c)
 {
-    if (c->opset >= 23 && opf_contrib_attr(c, "masked_score").type == OPF_ATTR_NONE) {
+    const bool is_plain = opf_contrib_attr(c, "masked_score").type != OPF_ATTR_NONE;
+    const bool hides = opf_contrib_in(c, MASK) != 0 || opf_contrib_in(c, CHOICE) != 0;
+    if (c->opset >= 23 && !(is_plain && hides)) {
         const attention a = read_attention(c);
         spell_by_operator(c, &a);
         return;
