@@ -223,31 +223,6 @@ static bool has_shape_of_y(builder *b)
 
 /* ---- the exchange ---- */
 
-static bool join_origin(opf_graph *graph, opf_node_id id, opf_node_id from)
-{
-    return opf_graph_node(graph, from)->n_origin != 0
-               ? opf_node_join_origin(graph, id, from)
-               : opf_node_add_origin(graph, id, opf_graph_node(graph, from)->name);
-}
-
-/* Takes out what nobody reads any more, and what only that read. Computations of shapes are left to the plan. */
-static bool remove_unread(builder *b, opf_value_id value)
-{
-    const opf_value *v = opf_graph_value(b->graph, value);
-    if (value == 0 || v->n_uses != 0 || v->producer == 0 || v->info.type != OPF_FLOAT ||
-        opf_graph_node(b->graph, v->producer)->n_outputs != 1)
-        return true;
-    const opf_node_id id = v->producer;
-    const opf_node node = *opf_graph_node(b->graph, id);
-    if (!join_origin(b->graph, b->node, id))
-        return false;
-    opf_graph_remove_node(b->graph, id);
-    for (uint32_t i = 0; i < node.n_inputs; i++)
-        if (!remove_unread(b, node.inputs[i]))
-            return false;
-    return true;
-}
-
 /* Factors that stood before movements are read past from now on. */
 static bool skip_factors(builder *b)
 {
@@ -256,7 +231,7 @@ static bool skip_factors(builder *b)
         if (operands[i]->reader != 0) {
             const opf_value_id scaled = opf_graph_node(b->graph, operands[i]->reader)->inputs[0];
             if (!opf_graph_set_input(b->graph, operands[i]->reader, 0, operands[i]->unscaled) ||
-                !remove_unread(b, scaled))
+                !opf_attention_remove_unread(b->graph, b->node, scaled))
                 return false;
         }
     return true;
@@ -271,7 +246,7 @@ static bool exchange(builder *b)
                                   opf_graph_node(graph, a->product)->inputs[1],
                                   opf_graph_node(graph, a->result)->inputs[1]};
     for (uint32_t i = a->n; i-- > 0;)
-        if (!join_origin(graph, b->node, a->nodes[i]))
+        if (!opf_attention_join_origin(graph, b->node, a->nodes[i]))
             return false;
     for (uint32_t i = 0; i < a->n; i++)
         opf_graph_remove_node(graph, a->nodes[i]);
@@ -282,7 +257,7 @@ static bool exchange(builder *b)
                        : opf_graph_set_output(graph, last, 0, a->y)))
         return false;
     for (int i = 0; i < 3; i++)
-        if (!remove_unread(b, reads[i]))
+        if (!opf_attention_remove_unread(graph, b->node, reads[i]))
             return false;
     opf_graph_node(graph, b->node)->name = name;
     return opf_map_put(&graph->node_names, name, b->node);

@@ -70,6 +70,12 @@ bool opf_attention_angles(opf_fuse_context *context, const opf_attention_operand
 /* Who wants only the shape of the turned operand reads that of the operand before. False: no memory. */
 bool opf_attention_read_shapes_before(opf_graph *graph, const opf_attention_operand *operand);
 
+/* Attention stands for the node too. False: no memory. */
+bool opf_attention_join_origin(opf_graph *graph, opf_node_id attention, opf_node_id from);
+/* Takes out what nobody reads any more, and what only that read; its origin joins that of the Attention. Computations of
+ * shapes are left to the plan. False: no memory. */
+bool opf_attention_remove_unread(opf_graph *graph, opf_node_id attention, opf_value_id value);
+
 /* ---- the whole ---- */
 
 enum { OPF_ATTENTION_NODES = 16, OPF_ATTENTION_MASKS = 4 };

@@ -278,3 +278,29 @@ opf_value_id opf_attention_permuted(opf_fuse_context *context, opf_value_id valu
         return 0;
     return result;
 }
+
+/* ---- what nobody reads any more ---- */
+
+bool opf_attention_join_origin(opf_graph *graph, opf_node_id attention, opf_node_id from)
+{
+    return opf_graph_node(graph, from)->n_origin != 0
+               ? opf_node_join_origin(graph, attention, from)
+               : opf_node_add_origin(graph, attention, opf_graph_node(graph, from)->name);
+}
+
+bool opf_attention_remove_unread(opf_graph *graph, opf_node_id attention, opf_value_id value)
+{
+    const opf_value *v = opf_graph_value(graph, value);
+    if (value == 0 || v->n_uses != 0 || v->producer == 0 || v->info.type != OPF_FLOAT ||
+        opf_graph_node(graph, v->producer)->n_outputs != 1)
+        return true;
+    const opf_node_id id = v->producer;
+    const opf_node node = *opf_graph_node(graph, id);
+    if (!opf_attention_join_origin(graph, attention, id))
+        return false;
+    opf_graph_remove_node(graph, id);
+    for (uint32_t i = 0; i < node.n_inputs; i++)
+        if (!opf_attention_remove_unread(graph, attention, node.inputs[i]))
+            return false;
+    return true;
+}

@@ -2,7 +2,6 @@
 /* What rules ask of values that are cut up to turn pairs of elements: parts of the last axis of one value. */
 #include "fuse/function_args.h"
 
-#include "ops/slice.h"
 #include "simplify/slices.h"
 
 /* `count` elements of the last axis of base: from, from + step, … */
@@ -22,41 +21,15 @@ static int64_t last_of(const opf_graph *graph, opf_value_id value)
     return info->rank > 0 && opf_dim_is_number(info->dims[info->rank - 1]) ? info->dims[info->rank - 1].n : -1;
 }
 
-static bool is_split_part(const opf_graph *graph, const opf_node *node, uint32_t output, part *p)
-{
-    const int64_t axis = opf_node_int(node, "axis", 0);
-    if (node->op != &opf_op_Split || (axis != -1 && axis != info_of(graph, p->base)->rank - 1))
-        return false;
-    for (uint32_t o = 0; o <= output; o++) {
-        p->from += p->count;
-        p->count = node->outputs[o] != 0 ? last_of(graph, node->outputs[o]) : -1;
-        if (p->count < 0)
-            return false;
-    }
-    return true;
-}
-
-static bool is_slice_part(const opf_graph *graph, const opf_node *node, part *p)
-{
-    opf_slice s;
-    if (node->op != &opf_op_Slice || !opf_slice_read(graph, node, &s) || s.n != 1 ||
-        s.axes[0] != info_of(graph, p->base)->rank - 1 || s.bounds[0].step < 1 || s.bounds[0].step > last_of(graph, p->base))
-        return false; /* a longer step takes one element, and parts of parts multiply steps */
-    p->step = s.bounds[0].step;
-    opf_slice_range(last_of(graph, p->base), s.bounds[0].start, s.bounds[0].end, p->step, &p->from, &p->count);
-    return true;
-}
-
 /* The part of another value that this one is. */
 static bool find_part(const opf_graph *graph, opf_value_id value, part *p)
 {
-    const opf_value *v = opf_graph_value(graph, value);
-    const opf_node *node = opf_graph_node(graph, v->producer);
-    if (v->producer == 0 || node->n_own_inputs == 0 || node->inputs[0] == 0)
+    opf_part cut;
+    if (last_of(graph, value) < 0 || !opf_find_part(graph, value, info_of(graph, value)->rank - 1, &cut) ||
+        last_of(graph, cut.base) < 0 || !opf_dim_is_number(cut.from))
         return false;
-    *p = (part){.base = node->inputs[0], .step = 1};
-    return last_of(graph, p->base) >= 0 &&
-           (is_split_part(graph, node, v->producer_output, p) || is_slice_part(graph, node, p));
+    *p = (part){.base = cut.base, .from = cut.from.n, .count = last_of(graph, value), .step = cut.step};
+    return true;
 }
 
 /* The part of base that the value is, as a part of parts perhaps; the whole is one. */

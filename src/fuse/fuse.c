@@ -277,6 +277,7 @@ static opf_status try_rule(rules_round *r, opf_match *match, opf_node_id start)
                              .why = OPF_WHY_REASON,
                              .node = why.node,
                              .a = why.reason,
+                             .reached = match->block->n_nodes,
                              .matched = match->block->n_nodes,
                              .of = match->block->n_nodes};
     return keep_miss(r, match, start);

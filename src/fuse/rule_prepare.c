@@ -194,6 +194,7 @@ static uint32_t rarity(const opf_rule_expr *expr)
         uint32_t rarity;
     } table[] = {
         {&opf_op_Erf, 90},      {&opf_op_BatchNormalization, 90},
+        {&opf_op_RotaryEmbedding, 90},
         {&opf_op_Softplus, 80}, {&opf_op_HardSigmoid, 80},
         {&opf_op_Tanh, 70},     {&opf_op_Sigmoid, 70},
         {&opf_op_Softmax, 70},  {&opf_op_Pow, 60},

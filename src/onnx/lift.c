@@ -88,7 +88,7 @@ static opf_status lift_node(opf_graph *graph, opf_node_id id, int32_t version, o
     if (version < 6) /* which inputs may be overwritten: no business of the model's since */
         OPF_TRY(opf_drop_attr(graph, id, "consumed_inputs"));
     if (contrib != NULL)
-        OPF_TRY(opf_contrib_lift(contrib, graph, id, error));
+        OPF_TRY(opf_contrib_lift(contrib, graph, id, 0, error));
     else if (op == NULL)
         return OPF_OK;
     else

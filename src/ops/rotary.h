@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pairs of elements of a row, turned by an angle each: RotaryEmbedding, and Attention that turns queries and keys as it
- * reads them. ONNX has one table of angles for all heads; fusion's own form, marked by the attribute "broadcast", has
+ * reads them. ONNX has one table of angles for all heads; simplify makes of it opfuse's own form, marked by the attribute "broadcast", has
  * cosines and sines that broadcast to what is turned, with a number for each pair or for each element:
  *     y = x * cos + turned(x) * sin, where turned(x) of a pair (a, b) is (-b, a).
  */

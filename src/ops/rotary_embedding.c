@@ -186,7 +186,6 @@ static opf_view cache_view(const opf_view *cache, const opf_view *x)
 typedef struct rotary {
     opf_view        x, y;      /* the standard form: [batch, heads, length, size] */
     const opf_view *positions; /* NULL: absent */
-    int64_t         cos_row, sin_row; /* between positions */
     opf_angles      angles;
 } rotary;
 
@@ -195,13 +194,19 @@ static int64_t position_of(const opf_view *positions, int64_t batch, int64_t i)
     return opf_view_i64(positions, batch * positions->strides[0] + i * positions->strides[1]);
 }
 
+/* Where the row of a position begins; a negative one counts from the end. */
+static int64_t row_of(const opf_view *cache, int64_t position)
+{
+    return (position < 0 ? position + cache->dims[0] : position) * cache->strides[0];
+}
+
 static opf_status check_positions(const opf_call *call, const opf_view *positions, opf_error *error)
 {
     const int64_t n = call->in[COS].dims[0] < call->in[SIN].dims[0] ? call->in[COS].dims[0] : call->in[SIN].dims[0];
     for (int64_t batch = 0; positions != NULL && batch < positions->dims[0]; batch++)
         for (int64_t i = 0; i < positions->dims[1]; i++) {
             const int64_t at = position_of(positions, batch, i);
-            OPF_FAIL_IF(error, at < 0 || at >= n, OPF_INVALID_INPUT, "position %lld is outside of the caches' %lld", (long long)at,
+            OPF_FAIL_IF(error, at < -n || at >= n, OPF_INVALID_INPUT, "position %lld is outside of the caches' %lld", (long long)at,
                         (long long)n);
         }
     return OPF_OK;
@@ -226,9 +231,7 @@ static rotary read_call(const opf_call *call)
     const opf_view *cos = &call->in[COS], *sin = &call->in[SIN];
     rotary          r   = {.x         = broadcast ? call->in[X] : opf_view_heads(&call->in[X], heads),
                            .y         = broadcast ? call->out[0] : opf_view_heads(&call->out[0], heads),
-                           .positions = !broadcast && call->n_in > POSITIONS && call->in[POSITIONS].data != NULL ? &call->in[POSITIONS] : NULL,
-                           .cos_row   = cos->strides[0],
-                           .sin_row   = sin->strides[0]};
+                           .positions = !broadcast && call->n_in > POSITIONS && call->in[POSITIONS].data != NULL ? &call->in[POSITIONS] : NULL};
     const int64_t turned = rotated == 0 ? r.x.dims[r.x.rank - 1] : rotated;
     r.angles             = opf_angles_view(cos, sin, r.x.rank, r.x.dims, turned, interleaved);
     if (!broadcast) {
@@ -248,9 +251,14 @@ static opf_status run_rotary(const opf_call *call, opf_error *error)
     OPF_OOM_IF(error, row == NULL);
     opf_walk_init(&walk, r.x.rank - 1, r.x.dims, 4, (const opf_view *const[]){&r.x, &r.y, &r.angles.cos, &r.angles.sin});
     for (; walk.left != 0; opf_walk_next(&walk)) {
-        const int64_t position = r.positions != NULL ? position_of(r.positions, walk.index[0], walk.index[2]) : 0;
+        int64_t cos = walk.offset[2], sin = walk.offset[3];
+        if (r.positions != NULL) {
+            const int64_t position = position_of(r.positions, walk.index[0], walk.index[2]);
+            cos += row_of(&call->in[COS], position);
+            sin += row_of(&call->in[SIN], position);
+        }
         load_row(&r.x, walk.offset[0], row);
-        opf_angles_turn(&r.angles, row, walk.offset[2] + position * r.cos_row, walk.offset[3] + position * r.sin_row);
+        opf_angles_turn(&r.angles, row, cos, sin);
         store_row(row, &r.y, walk.offset[1]);
     }
     opf_heap_free(call->heap, row, bytes);
@@ -262,7 +270,7 @@ static const opf_param    inputs[]  = {{"X", 'T', TYPES, 0},
                                        {"sin_cache", 'T', TYPES, 0},
                                        {"position_ids", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}};
 static const opf_param    outputs[] = {{"Y", 'T', TYPES, 0}};
-static const opf_attr_def attrs[]   = {{.name = "broadcast", .type = OPF_ATTR_INT}, /* fusion's own; rotary.h */
+static const opf_attr_def attrs[]   = {{.name = "broadcast", .type = OPF_ATTR_INT}, /* opfuse's own; rotary.h */
                                        {.name = "interleaved", .type = OPF_ATTR_INT},
                                        {.name = "num_heads", .type = OPF_ATTR_INT},
                                        {.name = "rotary_embedding_dim", .type = OPF_ATTR_INT}};

@@ -6,6 +6,7 @@
  * heads are split and joined by strides alone. Queries and keys that are to be turned are turned as they are read.
  */
 #include "cpu/cpu.h"
+#include "plan/attention_cache.h"
 #include "plan/rotation.h"
 #include "plan/steps.h"
 #include "ops/attention.h"
@@ -14,11 +15,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, PAST_KEY, Q_COS = OPF_ATTENTION_Q_COS, K_COS = OPF_ATTENTION_K_COS, CHOICE = OPF_ATTENTION_CHOICE, END = OPF_ATTENTION_INPUTS };
+enum { Q, K, V, MASK, PAST_KEY, NONPAD = 6, Q_COS = OPF_ATTENTION_Q_COS, K_COS = OPF_ATTENTION_K_COS, CHOICE = OPF_ATTENTION_CHOICE, END = OPF_ATTENTION_INPUTS };
+enum { PRESENT_KEY = 1, PRESENT_VALUE, SCORES };
 enum { BATCH, HEAD, ROW, COL };
 
 typedef struct {
     size_t      batches, heads, kv_heads, rows, keys, size, v_size;
+    size_t      past;    /* keys before those that rows stand beside */
     size_t      windows; /* batches of the mask: they repeat */
     opf_ref     q, k, v, y, mask, choice; /* choice: a boolean mask before one that is added */
     int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4], choice_strides[4];
@@ -221,7 +224,8 @@ static bool is_hidden(const worker *w, size_t r)
 {
     const attention_args *t = w->args;
     const ptrdiff_t       col = (ptrdiff_t)t->mask_strides[COL];
-    const size_t          seen = t->is_causal && w->first + r < t->keys ? w->first + r + 1 : t->keys;
+    const size_t          place = t->past + w->first + r;
+    const size_t          seen = t->is_causal && place < t->keys ? place + 1 : t->keys;
     if (t->mask.buffer == 0)
         return false;
     const void *mask = mask_row(w, r);
@@ -246,7 +250,7 @@ static void finish_row(const worker *w, size_t r)
         choose(w, r, row);
     if (t->mask.buffer != 0 && !product_adds_mask(t))
         add_mask(t, mask_row(w, r), row);
-    for (size_t j = w->first + r + 1; t->is_causal && j < t->keys; j++)
+    for (size_t j = t->past + w->first + r + 1; t->is_causal && j < t->keys; j++)
         row[j] -= INFINITY;
     if (!t->is_plain) { /* a row without a key becomes zeros */
         const float max = t->keys == 0 ? 0 : kern->reduce_max(row, t->keys);
@@ -327,15 +331,18 @@ static bool has(const opf_node *node, uint32_t input)
     return input < node->n_own_inputs && node->inputs[input] != 0;
 }
 
-/* A float attention without a past, a window, or scores as an output; its mask covers all keys. */
+static bool keeps(const opf_node *node, uint32_t output)
+{
+    return output < node->n_own_outputs && node->outputs[output] != 0;
+}
+
+/* A float attention without a window, an end of keys, or scores as an output; its mask covers all keys. Keys that are kept
+   would be turned before. */
 static bool is_supported(const opf_planner *planner, const opf_node *node)
 {
-    for (uint32_t i = PAST_KEY; i < Q_COS; i++)
-        if (has(node, i))
-            return false;
-    for (uint32_t o = 1; o < node->n_own_outputs; o++)
-        if (node->outputs[o] != 0)
-            return false;
+    const bool is_kept = has(node, PAST_KEY) || keeps(node, PRESENT_KEY) || keeps(node, PRESENT_VALUE);
+    if (has(node, NONPAD) || keeps(node, SCORES) || (is_kept && opf_node_int(node, "k_rotated", 0) != 0))
+        return false;
     for (uint32_t i = Q; i <= V; i++)
         if (planner->infos[node->inputs[i]].type != OPF_FLOAT)
             return false;
@@ -344,7 +351,8 @@ static bool is_supported(const opf_planner *planner, const opf_node *node)
     if (!has(node, MASK))
         return true;
     const opf_info *mask = &planner->infos[node->inputs[MASK]], *k = &planner->infos[node->inputs[K]];
-    const int64_t columns = mask->rank > 0 ? mask->dims[mask->rank - 1].n : 0, keys = k->dims[k->rank - 2].n;
+    const int64_t columns = mask->rank > 0 ? mask->dims[mask->rank - 1].n : 0;
+    const int64_t keys    = k->dims[k->rank - 2].n + opf_attention_past(planner, node);
     return (mask->type == OPF_FLOAT || mask->type == OPF_BOOL) &&
            (columns == keys || (columns == 1 && opf_node_attr(node, "masked_score") != NULL));
 }
@@ -420,8 +428,12 @@ opf_status opf_lower_attention(opf_planner *planner, opf_node_id id, bool *done,
     for (uint32_t i = Q; i <= V; i++)
         OPF_TRY(opf_plan_place(planner, node->inputs[i], &x[i], error));
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], result_order(planner, node->outputs[0], &lowered), &y, error));
-    const opf_place q = split_heads(&x[Q], q_heads), k = split_heads(&x[K], kv_heads), v = split_heads(&x[V], kv_heads);
-    const opf_place heads = split_heads(&y, q_heads);
+    const opf_place q = split_heads(&x[Q], q_heads), heads = split_heads(&y, q_heads);
+    for (uint32_t i = K; i <= V; i++)
+        x[i] = split_heads(&x[i], kv_heads);
+    OPF_TRY(opf_plan_attention_cache(planner, node, &x[K], error));
+    const opf_place k = x[K], v = x[V];
+    t.past                = (size_t)opf_attention_past(planner, node);
     t.batches             = (size_t)q.dims[BATCH];
     t.windows             = (size_t)opf_node_int(node, "mask_windows", q.dims[BATCH]);
     t.heads               = (size_t)q.dims[HEAD];

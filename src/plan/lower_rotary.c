@@ -104,8 +104,7 @@ opf_status opf_lower_rotary(opf_planner *planner, opf_node_id id, bool *done, op
     *done = true;
     OPF_TRY(opf_plan_place(planner, node->inputs[X], &x, error));
     opf_place_order(&x, order);
-    const bool row_major = opf_plan_wants_row_major(planner, node->outputs[0], order);
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], row_major ? NULL : order, &y, error));
+    OPF_TRY(opf_plan_alloc_strided(planner, node->outputs[0], order, &y, error));
     const int64_t size = x.dims[x.rank - 1], given = opf_node_int(node, "rotary_embedding_dim", 0), turned = given == 0 ? size : given;
     rotary_args   t = {.axes = x.rank - 1, .x = opf_place_ref(&x), .y = opf_place_ref(&y), .turned = turned, .size = size};
     memcpy(t.dims, x.dims, sizeof t.dims);

@@ -296,8 +296,9 @@ bool opf_plan_wants_row_major(const opf_planner *planner, opf_value_id value, co
     opf_place        slice;
     if (opf_plan_slice(planner, value, &slice))
         return !opf_plan_slice_has_order(&slice, order);
-    if (planner->slices[value].whole != 0)
-        value = planner->slices[value].whole;
+    for (; planner->slices[value].whole != 0; value = planner->slices[value].whole)
+        if (planner->slices[value].dropped != 0)
+            return true;
     if (planner->output_of[value] != 0)
         return true;
     const opf_use  *use  = opf_graph_single_use(graph, value);

@@ -10,6 +10,7 @@ typedef struct opf_slice {
     opf_value_id whole; /* in whose buffer; 0: in one of its own */
     int32_t      axis;
     int64_t      at;
+    int32_t      dropped; /* 0, or 1 + the axis of one element that the whole has and the value has not */
     const char  *why; /* a Concat asked, and it needs memory of its own: why, said of the value */
 } opf_slice;
 

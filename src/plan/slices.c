@@ -2,7 +2,8 @@
 /*
  * Concat as a view: a part that a kernel computes is written where the result has it, a slice with the strides of the whole,
  * and nothing is copied. Concats are taken from the last to the first, so that the largest result is the one that holds a
- * value; an earlier Concat whose parts lie side by side in it already (the features of a dense block) is a slice itself.
+ * value; an earlier Concat whose parts lie side by side in it already (the features of a dense block) is a slice itself. One along
+ * another axis, or behind an Unsqueeze (the stacked keys and values of a decoder), is a slice too, and holds its own parts.
  *
  * Sound, because each place has one writer: a value lies in one whole at most, two values overlap only if one is a Concat of
  * the other, and the buffer lives from the first part's write to the last read of any of them.
@@ -80,11 +81,13 @@ static bool takes_slices(const opf_planner *planner, opf_value_id value, int32_t
         const bool    image = op == &opf_op_Conv || op == &opf_op_MaxPool || op == &opf_op_AveragePool || op == &opf_op_GlobalAveragePool ||
                            op == &opf_op_GlobalMaxPool || op == &opf_op_BatchNormalization;
         const bool view = opf_plan_is_view(planner, reader);
-        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || (op->traits & OPF_ELEMENTWISE) != 0;
-        if (view ? depth == 0 || !(op == &opf_op_Split || op == &opf_op_Slice || op == &opf_op_Identity) : !any && !(image && axis < 2))
+        const bool any  = op == &opf_op_Concat || op == &opf_op_Resize || op == &opf_op_Attention ||
+                         (op->traits & (OPF_ELEMENTWISE | OPF_SHAPE_ONLY)) != 0;
+        const bool kept = op == &opf_op_Split || op == &opf_op_Slice || op == &opf_op_Identity, apart = op == &opf_op_Unsqueeze;
+        if (view ? depth == 0 || (!kept && !apart) : !any && !(image && axis < 2))
             return false;
-        for (uint32_t o = 0; view && o < reader->n_outputs; o++)
-            if (reader->outputs[o] != 0 && !takes_slices(planner, reader->outputs[o], axis, depth - 1))
+        for (uint32_t o = 0; view && o < reader->n_outputs; o++) /* no image is behind an Unsqueeze */
+            if (reader->outputs[o] != 0 && !takes_slices(planner, reader->outputs[o], apart ? OPF_MAX_RANK : axis, depth - 1))
                 return false;
     }
     return true;
@@ -109,8 +112,6 @@ static const char *refuse(const opf_planner *planner, opf_value_id value, int32_
         return "is an output, or becomes one";
     if (opf_plan_is_view(planner, producer) && !is_product_part(planner, producer, axis))
         return "is seen where it lies, in the result of another";
-    if (opf_plan_is_joined(planner, producer) && opf_plan_joined_axis(planner, producer) != axis)
-        return "joins along another axis";
     return takes_slices(planner, value, axis, DEPTH) ? NULL : "is also read by what takes dense memory only";
 }
 
@@ -123,11 +124,24 @@ static bool is_run(const opf_planner *planner, const opf_node *concat, int32_t a
     int64_t          at    = first->at;
     for (uint32_t i = 0; i < concat->n_own_inputs; i++) {
         const opf_slice *part = &planner->slices[concat->inputs[i]];
-        if (part->whole == 0 || part->whole != first->whole || part->axis != axis || part->at != at)
+        if (part->whole == 0 || part->whole != first->whole || part->axis != axis || part->dropped != 0 || part->at != at)
             return false;
         at += planner->infos[concat->inputs[i]].dims[axis].n;
     }
     return takes_slices(planner, concat->outputs[0], axis, DEPTH);
+}
+
+/* The value that an Unsqueeze gave the one axis more; 0: there is none. */
+static opf_value_id before_unsqueeze(const opf_planner *planner, opf_value_id value, int32_t *dropped)
+{
+    const opf_node *node = opf_graph_node(planner->graph, opf_graph_value(planner->graph, value)->producer);
+    const opf_info *axes = node->op == &opf_op_Unsqueeze ? &planner->infos[node->inputs[1]] : NULL;
+    if (axes == NULL || !opf_plan_is_view(planner, node) || !opf_info_is_known(axes) || axes->n_values != 1 ||
+        opf_graph_single_use(planner->graph, value) == NULL || planner->slices[node->inputs[0]].whole != 0)
+        return 0;
+    const int64_t axis = axes->values[0].n;
+    *dropped = 1 + (int32_t)(axis < 0 ? axis + planner->infos[value].rank : axis);
+    return node->inputs[0];
 }
 
 static void take_parts(opf_planner *planner, const opf_node *concat, const bool *work)
@@ -141,13 +155,18 @@ static void take_parts(opf_planner *planner, const opf_node *concat, const bool 
         return;
     }
     opf_slice next = *own;
-    if (own->whole == 0)
+    if (own->whole == 0 || own->axis != axis || own->dropped != 0) /* a whole of its own, perhaps in a larger one */
         next = (opf_slice){.whole = concat->outputs[0], .axis = axis};
     for (uint32_t i = 0; i < concat->n_own_inputs; i++) {
         const opf_value_id value = concat->inputs[i];
         opf_slice         *part  = &planner->slices[value];
         if (part->whole == 0 && part->why == NULL) {
-            part->why = refuse(planner, value, axis, work);
+            const opf_value_id apart = before_unsqueeze(planner, value, &next.dropped);
+            opf_slice         *own_part = &planner->slices[apart != 0 ? apart : value];
+            part->why = refuse(planner, apart != 0 ? apart : value, apart != 0 ? OPF_MAX_RANK : axis, work);
+            if (part->why == NULL && own_part->whole == 0)
+                *own_part = next;
+            next.dropped = 0;
             if (part->why == NULL)
                 *part = next;
         }
@@ -177,7 +196,15 @@ bool opf_plan_slice(const opf_planner *planner, opf_value_id value, opf_place *p
         return false;
     *place = planner->places[slice->whole];
     place->offset += slice->at * place->strides[slice->axis];
-    place->dims[slice->axis] = planner->infos[value].dims[slice->axis].n;
+    for (int32_t i = slice->dropped; slice->dropped != 0 && i < place->rank; i++) {
+        place->dims[i - 1]    = place->dims[i];
+        place->strides[i - 1] = place->strides[i];
+    }
+    place->rank -= slice->dropped != 0;
+    if (slice->dropped != 1 + slice->axis) {
+        const int32_t axis = slice->dropped != 0 && slice->axis >= slice->dropped ? slice->axis - 1 : slice->axis;
+        place->dims[axis]  = planner->infos[value].dims[axis].n;
+    }
     return true;
 }
 
@@ -215,9 +242,9 @@ static bool is_image(const opf_place *slice, bool planes)
 
 static opf_status alloc(opf_planner *planner, opf_value_id value, const int32_t *order, bool image, opf_place *place, opf_error *error)
 {
-    const opf_value_id whole = planner->slices[value].whole;
-    if (whole != 0 && planner->places[whole].buffer == 0)
-        OPF_TRY(opf_plan_alloc(planner, whole, order, place, error));
+    const opf_slice *slice = &planner->slices[value];
+    if (slice->whole != 0 && planner->places[slice->whole].buffer == 0)
+        OPF_TRY(alloc(planner, slice->whole, slice->dropped == 0 ? order : NULL, image, place, error));
     if (!opf_plan_slice(planner, value, place) || !opf_plan_slice_has_order(place, order) ||
         !(image ? is_image(place, order == NULL) : is_row(place)))
         return opf_plan_alloc(planner, value, order, place, error);

@@ -7,15 +7,8 @@
 #include "simplify/slices.h"
 
 #include "ops/infer.h"
-#include "ops/slice.h"
 
 #include <string.h>
-
-/* Elements [from, to) of `base` along one axis; base 0: none. */
-typedef struct part {
-    opf_value_id base;
-    opf_dim from, to;
-} part;
 
 static opf_dim size_of(const opf_graph *graph, opf_value_id value, int32_t axis)
 {
@@ -27,68 +20,10 @@ static bool has_axis(const opf_graph *graph, opf_value_id value, int32_t axis)
     return value != 0 && opf_graph_value(graph, value)->info.rank > axis;
 }
 
-/* The axis attribute, not negative; -1: the rank is not known. */
-static int32_t axis_of(const opf_graph *graph, const opf_node *node)
+/* The part that the value is along the axis, of neighbours. */
+static bool find_part(const opf_graph *graph, opf_value_id value, int32_t axis, opf_part *p)
 {
-    const int32_t rank = opf_graph_value(graph, node->outputs[0] != 0 ? node->outputs[0] : node->inputs[0])->info.rank;
-    const int64_t axis = opf_node_int(node, "axis", 0);
-    return rank < 0 || axis < -(int64_t)rank || axis >= rank ? -1 : (int32_t)(axis < 0 ? axis + rank : axis);
-}
-
-static bool split_part(const opf_graph *graph, const opf_node *node, uint32_t output, int32_t axis, part *p)
-{
-    *p = (part){.base = node->inputs[0]};
-    if (axis_of(graph, node) != axis)
-        return false;
-    for (uint32_t o = 0; o <= output; o++) {
-        if (!has_axis(graph, node->outputs[o], axis))
-            return false;
-        p->from = p->to;
-        p->to = opf_dim_add(graph->dims, p->to, size_of(graph, node->outputs[o], axis));
-    }
-    return true;
-}
-
-/* A bound counted from the front; on symbols not clamped. */
-static opf_dim front(const opf_graph *graph, opf_dim d, int64_t bound)
-{
-    return bound >= INT32_MAX ? d
-           : bound < 0        ? opf_dim_add(graph->dims, d, opf_dim_number(bound))
-                              : opf_dim_number(bound);
-}
-
-static bool slice_part(const opf_graph *graph, const opf_node *node, int32_t axis, part *p)
-{
-    opf_slice s;
-    *p = (part){.base = node->inputs[0]};
-    if (!opf_slice_read(graph, node, &s) || s.n != 1 || s.axes[0] != axis || s.bounds[0].step != 1)
-        return false;
-    const opf_dim d = size_of(graph, p->base, axis);
-    if (opf_dim_is_number(d)) {
-        int64_t count;
-        opf_slice_range(d.n, s.bounds[0].start, s.bounds[0].end, 1, &p->from.n, &count);
-        p->to.n = p->from.n + count;
-        return true;
-    }
-    if (s.bounds[0].start <= -INT32_MAX || s.bounds[0].start >= INT32_MAX || s.bounds[0].end <= -INT32_MAX)
-        return false;
-    p->from = front(graph, d, s.bounds[0].start);
-    p->to = front(graph, d, s.bounds[0].end);
-    /* What begins behind the end is empty, and nothing follows it. */
-    return (opf_dim_is_number(p->from) && opf_dim_equal(p->to, d)) ||
-           opf_dim_at_least(graph->dims, opf_dim_sub(graph->dims, p->to, p->from), 0);
-}
-
-/* The part that the value is along the axis. */
-static bool find_part(const opf_graph *graph, opf_value_id value, int32_t axis, part *p)
-{
-    const opf_value *v = opf_graph_value(graph, value);
-    const opf_node *node = opf_graph_node(graph, v->producer);
-    if (v->producer == 0 || !opf_simplify_is_plain(node) || !has_axis(graph, opf_simplify_input(node, 0), axis))
-        return false;
-    return node->op == &opf_op_Split   ? split_part(graph, node, v->producer_output, axis, p)
-           : node->op == &opf_op_Slice ? slice_part(graph, node, axis, p)
-                                       : false;
+    return opf_find_part(graph, value, axis, p) && p->step == 1;
 }
 
 /* ---- Concat ---- */
@@ -106,7 +41,7 @@ static bool flatten(opf_graph *graph, opf_arena *scratch, opf_node_id id, int32_
         const opf_node_id producer = opf_graph_value(graph, value)->producer;
         const opf_node *inner = opf_graph_node(graph, producer);
         const bool joins = producer != 0 && opf_simplify_is_plain(inner) && inner->op == &opf_op_Concat &&
-                           axis_of(graph, inner) == axis && opf_graph_single_use(graph, value) != NULL;
+                           opf_joined_axis(graph, inner) == axis && opf_graph_single_use(graph, value) != NULL;
         if (joins && !opf_node_join_origin(graph, id, producer))
             return false;
         for (uint32_t k = 0; k < (joins ? inner->n_own_inputs : 1); k++)
@@ -125,7 +60,7 @@ static bool to_bound(const opf_graph *graph, opf_dim d, opf_dim at, int64_t *bou
 }
 
 /* The value that is this part of its base; 0: no bounds can tell, or *failed. */
-static opf_value_id make_part(opf_graph *graph, part p, int32_t axis, opf_node_id origin, bool *failed,
+static opf_value_id make_part(opf_graph *graph, opf_part p, int32_t axis, opf_node_id origin, bool *failed,
                               opf_error *error)
 {
     const opf_dim d = size_of(graph, p.base, axis);
@@ -144,9 +79,9 @@ static opf_value_id make_part(opf_graph *graph, part p, int32_t axis, opf_node_i
 }
 
 /* Joins neighbours among the operands: as many as go from [i, end) are one. */
-static uint32_t run_of(const opf_graph *graph, const operands *flat, uint32_t i, int32_t axis, part *whole)
+static uint32_t run_of(const opf_graph *graph, const operands *flat, uint32_t i, int32_t axis, opf_part *whole)
 {
-    part next;
+    opf_part next;
     uint32_t end = i;
     if (!find_part(graph, flat->list[i], axis, whole))
         return i + 1;
@@ -159,14 +94,14 @@ static uint32_t run_of(const opf_graph *graph, const operands *flat, uint32_t i,
 
 static opf_status merge_concat(opf_graph *graph, opf_arena *scratch, opf_node_id id, bool *changed, opf_error *error)
 {
-    const int32_t axis = axis_of(graph, opf_graph_node(graph, id));
+    const int32_t axis = opf_joined_axis(graph, opf_graph_node(graph, id));
     operands flat = {0};
     uint32_t n = 0;
     if (axis < 0)
         return OPF_OK;
     OPF_OOM_IF(error, !flatten(graph, scratch, id, axis, &flat));
     for (uint32_t i = 0, end; i < flat.n; i = end) {
-        part whole;
+        opf_part whole;
         bool failed = false;
         end = run_of(graph, &flat, i, axis, &whole);
         const opf_value_id joined = end > i + 1 ? make_part(graph, whole, axis, id, &failed, error) : 0;
@@ -191,7 +126,7 @@ static opf_status merge_concat(opf_graph *graph, opf_arena *scratch, opf_node_id
 /* ---- parts of a Concat ---- */
 
 /* The operand of the Concat that holds the part, which is then counted from its beginning; 0: there is none. */
-static opf_value_id operand_with(const opf_graph *graph, const opf_node *concat, int32_t axis, part *p)
+static opf_value_id operand_with(const opf_graph *graph, const opf_node *concat, int32_t axis, opf_part *p)
 {
     opf_dim at = {0};
     for (uint32_t i = 0; i < concat->n_own_inputs && has_axis(graph, concat->inputs[i], axis); i++) {
@@ -199,7 +134,7 @@ static opf_value_id operand_with(const opf_graph *graph, const opf_node *concat,
         const opf_dim size = size_of(graph, concat->inputs[i], axis);
         if (opf_dim_at_least(graph->dims, from, 0) &&
             opf_dim_at_least(graph->dims, opf_dim_sub(graph->dims, size, to), 0)) {
-            *p = (part){concat->inputs[i], from, to};
+            *p = (opf_part){concat->inputs[i], from, to, 1};
             return concat->inputs[i];
         }
         at = opf_dim_add(graph->dims, at, size);
@@ -213,12 +148,12 @@ static opf_status take_from_operand(opf_graph *graph, opf_node_id id, uint32_t o
     const opf_node_id producer = opf_graph_value(graph, node->inputs[0])->producer;
     const opf_node *concat = opf_graph_node(graph, producer);
     const opf_value_id value = node->outputs[output];
-    part p;
+    opf_part p;
     bool failed = false;
     if (producer == 0 || !opf_simplify_is_plain(concat) || concat->op != &opf_op_Concat || value == 0 ||
         opf_graph_value(graph, value)->n_uses == 0)
         return OPF_OK;
-    const int32_t axis = axis_of(graph, concat);
+    const int32_t axis = opf_joined_axis(graph, concat);
     if (axis < 0 || !find_part(graph, value, axis, &p) || operand_with(graph, concat, axis, &p) == 0)
         return OPF_OK;
     const opf_value_id taken = make_part(graph, p, axis, id, &failed, error);

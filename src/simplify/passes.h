@@ -53,6 +53,9 @@ opf_status opf_slice_tables(opf_graph *graph, bool *changed, opf_error *error);
 /* Einsums of two operands become MatMul, or Mul, between data movements. */
 opf_status opf_simplify_einsums(opf_graph *graph, bool *changed, opf_error *error);
 
+/* RotaryEmbeddings read angles that broadcast, and heads that have an axis of their own. */
+opf_status opf_simplify_rotary(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Ifs of constant conditions become the branches that they take. */
 opf_status opf_inline_branches(opf_graph *graph, bool *changed, opf_error *error);
 

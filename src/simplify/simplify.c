@@ -47,6 +47,7 @@ static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap
     OPF_TRY(opf_slice_gathers(graph, changed, error));
     OPF_TRY(opf_slice_tables(graph, changed, error));
     OPF_TRY(opf_simplify_einsums(graph, changed, error));
+    OPF_TRY(opf_simplify_rotary(graph, changed, error));
     OPF_TRY(opf_merge_slices(graph, changed, error));
     OPF_TRY(opf_merge_parts(graph, changed, error));
     OPF_TRY(opf_merge_movement(graph, changed, error));

@@ -22,6 +22,18 @@ typedef struct opf_slice {
 
 /* What the Slice takes; false where it is not constant, or the rank is not known. */
 bool opf_slice_read(const opf_graph *graph, const opf_node *node, opf_slice *slice);
+/* What a value is of another one along one axis: the elements from, from + step, … before `to`. */
+typedef struct opf_part {
+    opf_value_id base;
+    opf_dim from, to;
+    int64_t step; /* at least 1, and not above the size of the axis where it is not 1 */
+} opf_part;
+
+/* The part that a Split or a Slice along this axis alone takes; bounds may be symbols where the step is 1. */
+bool opf_find_part(const opf_graph *graph, opf_value_id value, int32_t axis, opf_part *part);
+/* The axis attribute of a Split or Concat, not negative; -1: the rank is not known. */
+int32_t opf_joined_axis(const opf_graph *graph, const opf_node *node);
+
 /* Gives the Slice these bounds. False: memory is out. */
 bool opf_slice_write(opf_graph *graph, opf_node_id node, const opf_slice *slice);
 

@@ -234,7 +234,7 @@ static void remove_original(opf_contrib *c)
         opf_graph_remove_node(c->graph, c->node);
 }
 
-opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node_id id, opf_error *error)
+opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node_id id, int32_t opset, opf_error *error)
 {
     opf_node *node = opf_graph_node(graph, id);
     opf_contrib c = {.graph = graph,
@@ -247,6 +247,7 @@ opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node
                      .n_outputs = node->n_outputs,
                      .attrs = node->attrs,
                      .n_attrs = node->n_attrs,
+                     .opset = opset,
                      .error = error};
     OPF_OOM_IF(error, c.outputs == NULL);
     check_inputs(&c, op);

@@ -21,6 +21,7 @@ typedef struct opf_contrib {
     uint32_t n_inputs, n_outputs;
     const opf_attr *attrs;
     uint32_t n_attrs;
+    int32_t opset;     /* of the model that is written; 0: one is loaded, to the newest */
     opf_status status; /* of the first failure: all later calls do nothing and give 0 */
     opf_error *error;
 } opf_contrib;
@@ -35,8 +36,8 @@ typedef struct opf_contrib_op {
 
 const opf_contrib_op *opf_all_contrib(uint32_t *n); /* by name */
 const opf_contrib_op *opf_contrib_find(const char *domain, const char *op_type, int64_t version);
-/* Replaces the node. OPF_UNSUPPORTED says which form of the operator is not supported. */
-opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node_id node, opf_error *error);
+/* Replaces the node. OPF_UNSUPPORTED says which form of the operator is not supported. opset: as above. */
+opf_status opf_contrib_lift(const opf_contrib_op *op, opf_graph *graph, opf_node_id node, int32_t opset, opf_error *error);
 
 /* ---- for decompositions ---- */
 

@@ -35,10 +35,13 @@ static bool is_always_spelled(opf_graph *graph, opf_node_id id)
         return opf_node_attr(node, "guard") != NULL;
     if (node->op == &opf_op_RotaryEmbedding)
         return opf_node_int(node, "broadcast", 0) != 0;
-    if (node->op != &opf_op_Attention || opf_node_attr(node, "masked_score") == NULL)
+    if (node->op != &opf_op_Attention)
         return false;
-    if ((node->n_own_inputs > MASK && node->inputs[MASK] != 0) || opf_node_int(node, "q_rotated", 0) != 0 ||
-        opf_node_int(node, "k_rotated", 0) != 0)
+    if (opf_node_int(node, "q_rotated", 0) != 0 || opf_node_int(node, "k_rotated", 0) != 0)
+        return true;
+    if (opf_node_attr(node, "masked_score") == NULL)
+        return false;
+    if (node->n_own_inputs > MASK && node->inputs[MASK] != 0)
         return true;
     opf_node_remove_attr(node, "masked_score");
     return false;
@@ -62,7 +65,7 @@ opf_status opf_save_spell(opf_graph *graph, opf_node_id id, int32_t opset, bool 
     if (s == NULL || (opset >= s->below && !is_always_spelled(graph, id)))
         return OPF_OK;
     const opf_value_id result = node.outputs[0];
-    const opf_status status = opf_contrib_lift(&s->how, graph, id, error);
+    const opf_status status = opf_contrib_lift(&s->how, graph, id, opset, error);
     if (status != OPF_OK) {
         opf_error_prefix(error, "%s (%s): ", node.name, node.op_type);
         return status;

@@ -69,6 +69,13 @@ static opf_value_id take_heads(opf_contrib *c, const attention *a, opf_value_id 
                         : opf_contrib_transpose(c, x, OPF_INTS(0, 1, 3, 2));
 }
 
+static opf_value_id join_heads(opf_contrib *c, const attention *a, opf_value_id y)
+{
+    return !a->is_split ? y
+                        : OPF_APPLY(c, Reshape, opf_contrib_transpose(c, y, OPF_INTS(0, 2, 1, 3)),
+                                    opf_contrib_ints(c, OPF_INTS(0, 0, -1)));
+}
+
 /* Each head of K or V once for every head of Q that reads it. */
 static opf_value_id repeat_heads(opf_contrib *c, const attention *a, opf_value_id x)
 {
@@ -244,17 +251,58 @@ static bool spell_by_positions(opf_contrib *c, const attention *a)
     return true;
 }
 
+/* ---- the operator, behind what it turned ---- */
+
+static bool is_ours(const opf_attr *attr)
+{
+    static const char *const names[] = {"q_rotated",     "k_rotated",   "q_interleaved", "k_interleaved",
+                                        "masked_score", "q_num_heads", "kv_num_heads"};
+    for (uint32_t i = 0; i < OPF_COUNT(names); i++)
+        if (strcmp(attr->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void spell_by_operator(opf_contrib *c, const attention *a)
+{
+    opf_value_id inputs[Q_COS] = {0}, out[4] = {0};
+    opf_attr *attrs = OPF_NEW(c->graph->arena, opf_attr, c->n_attrs + 1);
+    uint32_t n_attrs = 0, n_inputs = Q_COS;
+    if (attrs == NULL) {
+        opf_contrib_fail(c, OPF_OUT_OF_MEMORY, "out of memory");
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_attrs; i++)
+        if (!is_ours(&c->attrs[i]))
+            attrs[n_attrs++] = c->attrs[i];
+    for (uint32_t i = Q; i < Q_COS; i++)
+        inputs[i] = i > V ? opf_contrib_in(c, i)
+                          : take_heads(c, a, opf_contrib_in(c, i), i == Q ? a->q_heads : a->kv_heads, false);
+    inputs[Q] = turn(c, inputs[Q], Q_COS, "q_rotated", "q_interleaved");
+    inputs[K] = turn(c, inputs[K], K_COS, "k_rotated", "k_interleaved");
+    while (n_inputs > 0 && inputs[n_inputs - 1] == 0)
+        n_inputs--;
+    opf_contrib_add_many(c, &opf_op_Attention, n_inputs, inputs, n_attrs, attrs, c->n_outputs, out);
+    opf_contrib_bind(c, 0, join_heads(c, a, out[0]));
+    for (uint32_t o = 1; o < c->n_outputs; o++)
+        if (opf_contrib_wants(c, o))
+            opf_contrib_bind(c, o, out[o]);
+}
+
 void opf_spell_Attention(opf_contrib *c)
 {
+    const bool is_plain = opf_contrib_attr(c, "masked_score").type != OPF_ATTR_NONE;
+    const bool hides = opf_contrib_in(c, MASK) != 0 || opf_contrib_in(c, CHOICE) != 0;
+    if (c->opset >= 23 && !(is_plain && hides)) {
+        const attention a = read_attention(c);
+        spell_by_operator(c, &a);
+        return;
+    }
     check(c);
     const attention a = read_attention(c);
     if (opf_contrib_failed(c) || spell_by_positions(c, &a))
         return;
     const opf_value_id weights = soften(c, hide(c, &a, cap(c, &a, scaled_product(c, &a))));
     const opf_value_id v = repeat_heads(c, &a, take_heads(c, &a, opf_contrib_in(c, V), a.kv_heads, false));
-    opf_value_id y = OPF_APPLY(c, MatMul, weights, v);
-    if (a.is_split)
-        y = OPF_APPLY(c, Reshape, opf_contrib_transpose(c, y, OPF_INTS(0, 2, 1, 3)),
-                      opf_contrib_ints(c, OPF_INTS(0, 0, -1)));
-    opf_contrib_bind(c, 0, y);
+    opf_contrib_bind(c, 0, join_heads(c, &a, OPF_APPLY(c, MatMul, weights, v)));
 }
