@@ -409,6 +409,17 @@ def kept_names_neighbour_and_condition(folder):
         assert {entry["code"] for entry in opfuse_json("explain", folder / "n.onnx", *options)["kept"][1:]} == {"DISABLED"}, options
 
 
+@check
+def einsums_that_stay_say_why(folder):
+    for equation, shapes, code, word in (("ii->i", ["NN"], "NO_KERNEL", "a label twice"), ("ij,jk,kl->il", ["IJ", "JK", "KL"], "NO_KERNEL", "infinity"),
+                                         ("ij,jk->ik", ["IJ", "HK"], "SHAPE_UNKNOWN", "not proven equal")):
+        inputs = [floats(f"x{i}", *shape) for i, shape in enumerate(shapes)]
+        save_model(folder / "m.onnx", [helper.make_node("Einsum", [x.name for x in inputs], ["y"], name="sum", equation=equation)], inputs,
+                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+        kept, = [entry for entry in opfuse_json("explain", folder / "m.onnx")["kept"] if entry["op"] == "Einsum"]
+        assert (kept["node"], kept["code"]) == ("sum", code) and word in kept["reason"], kept
+
+
 def branch(name, op):
     return helper.make_graph([helper.make_node("Neg", ["x"], [f"{name}_t"], name="neg"), helper.make_node(op, [f"{name}_t"], [f"{name}_o"], name="last")],
                              name, [], [floats(f"{name}_o", "N", 3)])

@@ -8,6 +8,7 @@
 
 #include "fuse/absorb_steps.h"
 #include "ops/op.h"
+#include "simplify/simplify.h"
 
 #include <string.h>
 
@@ -31,7 +32,7 @@ static bool is_elementwise(const opf_node *node)
 bool opf_kept_wants_reason(const opf_graph *graph, const opf_plan_step *step)
 {
     const opf_node *node = opf_graph_node(graph, step->node);
-    return step->is_copy || (node->op != NULL && (is_elementwise(node) || (node->op->traits & (OPF_MOVEMENT | OPF_NORMALIZATION)) != 0));
+    return step->is_copy || (node->op != NULL && (is_elementwise(node) || node->op == &opf_op_Einsum || (node->op->traits & (OPF_MOVEMENT | OPF_NORMALIZATION)) != 0));
 }
 
 const char *opf_kept_op(const opf_graph *graph, const opf_plan_step *step)
@@ -342,6 +343,25 @@ static void explain_normalisation(opf_kept_finder *f, const opf_graph *graph, op
         set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("it reads each row more than once, so the row must be there; only sums can be formed while reading, and %s is none", describe(f, graph, &s)));
 }
 
+/* It becomes other operators by itself, whatever stands beside it. */
+static void explain_einsum(const opf_graph *graph, opf_node_id id, opf_kept_entry *entry)
+{
+    static const struct {
+        opf_miss_code code;
+        const char   *reason;
+    } reasons[] = {
+        [OPF_EINSUM_SHAPE_UNKNOWN] = {OPF_MISS_SHAPE_UNKNOWN, "the operands' sizes of a label are not proven equal: one may be broadcast, which MatMul does not do"},
+        [OPF_EINSUM_TARGET]        = {OPF_MISS_SHAPE_UNKNOWN, "a Reshape before or behind the product would have more than one dimension that is known at run time only"},
+        [OPF_EINSUM_DIAGONAL]      = {OPF_MISS_NO_KERNEL, "an operand has a label twice: no transpose, sum or product reads a diagonal"},
+        [OPF_EINSUM_TYPE]          = {OPF_MISS_DTYPE, "neither MatMul nor ReduceSum computes its type"},
+        [OPF_EINSUM_ROUNDING]      = {OPF_MISS_DTYPE, "results in between would be rounded to its narrow type; it rounds once"},
+        [OPF_EINSUM_SUM_FIRST]     = {OPF_MISS_NO_KERNEL, "a sum would come before the product with an operand that may be infinite: infinity times the sum is not the sum of infinities"},
+        [OPF_EINSUM_LIMIT]         = {OPF_MISS_NO_KERNEL, "it has more operands or dimensions than an order of products is looked for"},
+    };
+    const opf_einsum_obstacle obstacle = opf_simplify_einsum_obstacle(graph, id);
+    set(entry, reasons[obstacle].code, reasons[obstacle].reason);
+}
+
 static bool is_view_op(const opf_node *node)
 {
     return node->op == &opf_op_Reshape || node->op == &opf_op_Flatten || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze;
@@ -394,6 +414,8 @@ opf_kept_entry opf_kept_reason(opf_kept_finder *finder, const opf_plan *plan, co
     } else if (miss != NULL) {
         entry.other = strcmp(miss->node, entry.node) == 0 ? miss->start : miss->node;
         set(&entry, miss->code, miss->reason);
+    } else if (node->op == &opf_op_Einsum) {
+        explain_einsum(graph, step->node, &entry);
     } else if (is_elementwise(node)) {
         explain_elementwise(finder, graph, step->node, runs, &entry);
     } else if ((node->op->traits & OPF_NORMALIZATION) != 0) {

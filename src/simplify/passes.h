@@ -50,7 +50,7 @@ opf_status opf_slice_gathers(opf_graph *graph, bool *changed, opf_error *error);
 /* Rows of a constant table by a slice of the constant numbers n, n+1, … become a slice of the table. */
 opf_status opf_slice_tables(opf_graph *graph, bool *changed, opf_error *error);
 
-/* Einsums of two operands become MatMul, or Mul, between data movements. */
+/* Einsums become MatMul, Mul and ReduceSum between data movements. */
 opf_status opf_simplify_einsums(opf_graph *graph, bool *changed, opf_error *error);
 
 /* RotaryEmbeddings read angles that broadcast, and heads that have an axis of their own. */

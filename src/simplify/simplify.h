@@ -18,4 +18,16 @@ opf_status opf_merge_common(opf_graph *graph, bool *changed,
 opf_status opf_remove_no_ops(opf_graph *graph, bool *changed, opf_error *error);
 opf_status opf_remove_dead(opf_graph *graph, bool *changed, opf_error *error);
 
+/* Why an Einsum stayed one. */
+typedef enum opf_einsum_obstacle {
+    OPF_EINSUM_SHAPE_UNKNOWN, /* ranks, or that the sizes of a label are equal, are not known */
+    OPF_EINSUM_TARGET,        /* more than one dimension of a Reshape would be known at run time only */
+    OPF_EINSUM_DIAGONAL,
+    OPF_EINSUM_TYPE,      /* no MatMul or ReduceSum of this type */
+    OPF_EINSUM_ROUNDING,  /* what lies in between would be rounded to a narrow type */
+    OPF_EINSUM_SUM_FIRST, /* a sum would be formed before a product with what may be infinite */
+    OPF_EINSUM_LIMIT      /* more operands or dimensions than are tried */
+} opf_einsum_obstacle;
+opf_einsum_obstacle opf_simplify_einsum_obstacle(const opf_graph *graph, opf_node_id einsum);
+
 #endif
