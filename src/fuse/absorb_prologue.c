@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds in front of a LayerNormalization or RMSNormalization become its prologue (skip-layer-norm): the sum is formed
- * while the row is read, and stored as an extra output when others need it, as in pre-norm transformers.
+ * Adds in front of what works on rows become its prologue: residuals of a LayerNormalization or RMSNormalization
+ * (skip-layer-norm), masks and biases of a Softmax (mask-softmax). The sum is formed while the row is read, and stored
+ * as an extra output when others need it, as in pre-norm transformers.
  */
 #include "fuse/absorb_steps.h"
 
 enum { MAX_ADDS = 3 };
-
-static const char rule[] = "skip-layer-norm";
 
 typedef struct add_chain {
     opf_node_id adds[MAX_ADDS]; /* nearest to the norm first */
@@ -15,6 +14,25 @@ typedef struct add_chain {
     uint32_t n;
     opf_value_id sum; /* result of adds[0] */
 } add_chain;
+
+static bool is_softmax(const opf_node *node)
+{
+    return node->op == &opf_op_Softmax || node->op == &opf_op_LogSoftmax;
+}
+
+static const char *rule_of(const opf_node *node)
+{
+    return is_softmax(node) ? "mask-softmax" : "skip-layer-norm";
+}
+
+/* Reads rows, along the last axes. */
+static bool has_rows(const opf_graph *graph, const opf_node *node)
+{
+    const int64_t axis = opf_node_int(node, "axis", -1);
+    if (is_softmax(node))
+        return axis == -1 || axis == (int64_t)opf_graph_value(graph, node->inputs[0])->info.rank - 1;
+    return node->op == &opf_op_LayerNormalization || node->op == &opf_op_RMSNormalization;
+}
 
 static bool is_add(const opf_graph *graph, opf_node_id id)
 {
@@ -58,7 +76,7 @@ static bool report(opf_fuse_context *context, opf_node_id norm, opf_miss_code co
                    const char *reason)
 {
     const opf_graph *graph = context->graph;
-    return opf_report_miss(context->report, rule, opf_graph_node(graph, norm)->name, code,
+    return opf_report_miss(context->report, rule_of(opf_graph_node(graph, norm)), opf_graph_node(graph, norm)->name, code,
                            opf_graph_node(graph, fault)->name, 1, 2, "%s", reason);
 }
 
@@ -84,6 +102,8 @@ static opf_status find_chain(opf_fuse_context *context, opf_node_id id, add_chai
     if (!is_add(graph, next) || !opf_types_have(OPF_TYPES_FLOAT, opf_graph_value(graph, value)->info.type))
         return OPF_OK;
     const opf_node *first = opf_graph_node(graph, next);
+    if (is_softmax(norm) && has_host(graph, first) && opf_fuse_is_enabled(context, "epilogue"))
+        return OPF_OK; /* a contraction adds it where the scores lie already */
     if (opf_graph_single_use(graph, value) == NULL) {
         /* A contraction that stores the sum itself saves more: the norm then reads one tensor, not two. */
         if (has_host(graph, first) && opf_fuse_is_enabled(context, "epilogue"))
@@ -155,13 +175,13 @@ opf_status opf_absorb_prologue(opf_fuse_context *context, bool *changed, opf_err
     for (opf_node_id id = 1; id < context->graph->n_nodes; id++) {
         const opf_node *node = opf_graph_node(context->graph, id);
         add_chain chain;
-        if (!opf_node_is_alive(node) ||
-            (node->op != &opf_op_LayerNormalization && node->op != &opf_op_RMSNormalization) || node->prologue.n != 0 ||
-            node->inputs[0] == 0)
+        if (!opf_node_is_alive(node) || node->prologue.n != 0 || node->n_inputs == 0 || node->inputs[0] == 0 ||
+            !has_rows(context->graph, node))
             continue;
         OPF_TRY(find_chain(context, id, &chain, error));
-        if (chain.n == 0 || !opf_fuse_allows(context, rule, id))
+        if (chain.n == 0 || !opf_fuse_allows(context, rule_of(node), id))
             continue;
+        const char *rule = rule_of(node);
         OPF_OOM_IF(error, !apply_chain(context->graph, id, &chain));
         *changed = true;
         OPF_TRY(opf_fuse_done(context, rule, id, error));

@@ -207,6 +207,7 @@ static const struct {
     {&opf_op_Squeeze, test_shape_kept},
     {&opf_op_Sub, test_sub},
     {&opf_op_Sum, test_single},
+    {&opf_op_Tile, test_shape_kept},
     {&opf_op_Transpose, test_transpose},
     {&opf_op_Unsqueeze, test_shape_kept},
     {&opf_op_Where, test_where},

@@ -41,8 +41,11 @@ opf_status opf_cancel_transposes(opf_graph *graph, bool *changed, opf_error *err
 /* Transposes go down past elementwise nodes. */
 opf_status opf_sink_transposes(opf_graph *graph, bool *changed, opf_error *error);
 
-/* Expands that their readers do by themselves; reductions whose axes are put back at once. */
+/* Expands and Tiles that their readers do by themselves. */
 opf_status opf_simplify_broadcasts(opf_graph *graph, bool *changed, opf_error *error);
+
+/* Reductions whose axes are put back at once; reductions of reductions. */
+opf_status opf_merge_reductions(opf_graph *graph, bool *changed, opf_error *error);
 
 /* Gathers of constant neighbours become slices. */
 opf_status opf_slice_gathers(opf_graph *graph, bool *changed, opf_error *error);

@@ -124,6 +124,7 @@ static void test_no_ops(void **state)
         {"y = Reshape(a, other)", false},
         {"y = Flatten<axis = 1>(a)", true},
         {"y = Expand(a, ones)", true},
+        {"y = Tile(a, ones)", true},
         {"y = Concat<axis = 0>(a)", true},
         {"y = Concat<axis = 0>(a, a)", false},
         {"y = Sum(a)", true},
@@ -220,6 +221,9 @@ static void test_broadcasts(void **state)
           "[b] c = Greater(d, x)\n[d] y = Where(c, x, d)\n");
     check("g (float[1,4] x, float[2,1] d) => (y) <int64[2] s = {2, 4}> { [e] e = Expand(d, s) [d] y = Div(x, e) }",
           "e = Expand(d, s)\n[d] y = Div(x, e)\n");
+    check("g (float[N,3,4] x, float[N,1,4] d) => (y) <int64[3] t = {1, 3, 1}> { e = Tile(d, t) [d] y = Div(x, e) }", "[d] y = Div(x, d)\n");
+    check("g (float[N,4,4] x, float[N,2,4] d) => (y) <int64[3] t = {1, 2, 1}> { e = Tile(d, t) [d] y = Div(x, e) }",
+          "e = Tile(d, t)\n[d] y = Div(x, e)\n");
     /* Axes that are dropped and put back. */
     check("g (float[N,3,4] x) => (y) <int64[2] a = {1, -1}, int64[2] b = {2, 1}>"
           "{ [r] r = ReduceSum<keepdims = 0>(x, a) [u] u = Unsqueeze(r, b) [d] y = Relu(u) }",
@@ -227,6 +231,39 @@ static void test_broadcasts(void **state)
     check("g (float[N,3,4] x) => (y) <int64[1] a = {1}, int64[1] b = {0}>"
           "{ [r] r = ReduceSum<keepdims = 0>(x, a) [u] u = Unsqueeze(r, b) [d] y = Relu(u) }",
           "r = ReduceSum<keepdims = 0>(x, a)\nu = Unsqueeze(r, b)\n[d] y = Relu(u)\n");
+}
+
+/* Two reductions of x, of this operator and these attributes; how many are left. */
+static void check_reductions(const char *type, const char *inner, const char *outer, const char *axes, int left)
+{
+    char text[300];
+    (void)snprintf(text, sizeof text, "g (%s[N,2,3,4] x) => (y) <int64[1] a = {3}, int64[1] b = {%s}> { r = %s(x, a) y = %s(r, b) }", type, axes,
+                   inner, outer);
+    fixture f;
+    int n = 0;
+    begin(&f);
+    simplify(&f, text);
+    for (opf_node_id id = 1; id < f.graph->n_nodes; id++)
+        n += opf_node_is_alive(opf_graph_node(f.graph, id));
+    if (n != left)
+        fail_msg("%d reductions are left, not %d: %s", n, left, text);
+    end(&f);
+}
+
+static void test_reductions(void **state)
+{
+    (void)state;
+    /* As in x.mean(3).mean(2): over the two axes at once. Axes are those of what is left, if they were dropped. */
+    check("g (float[N,2,H,W] x) => (y) <int64[1] a = {3}, int64[1] b = {2}> { [r] r = ReduceMean<keepdims = 0>(x, a) [y] y = ReduceMean<keepdims = 0>(r, b) }",
+          "y = ReduceMean<keepdims = 0>(x, \"value#2\")\n");
+    check_reductions("float", "ReduceMean", "ReduceMean", "2", 1);
+    check_reductions("float", "ReduceMax<keepdims = 0>", "ReduceMax<keepdims = 0>", "-1", 1);
+    check_reductions("int32", "ReduceSum", "ReduceSum", "2", 1);
+    check_reductions("float", "ReduceMean", "ReduceMean", "1", 2); /* axes apart: no kernel walks these at once */
+    check_reductions("int32", "ReduceMean", "ReduceMean", "2", 2);
+    check_reductions("float", "ReduceMean", "ReduceSum", "2", 2);
+    check_reductions("float", "ReduceSum", "ReduceSum<keepdims = 0>", "2", 2);
+    check_reductions("float", "ReduceL2", "ReduceL2", "2", 2);
 }
 
 static void test_gathers(void **state)
@@ -322,7 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
         cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_broadcasts),
+        cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
