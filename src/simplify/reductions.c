@@ -63,8 +63,7 @@ static bool has_parts(const opf_graph *graph, const opf_node *node)
 {
     const opf_type type = opf_graph_value(graph, node->inputs[0])->info.type;
     return node->op == &opf_op_ReduceSum || node->op == &opf_op_ReduceMax || node->op == &opf_op_ReduceMin ||
-           node->op == &opf_op_ReduceProd ||
-           (node->op == &opf_op_ReduceMean && opf_types_have(OPF_TYPES_FLOAT, type));
+           node->op == &opf_op_ReduceProd || (node->op == &opf_op_ReduceMean && opf_types_have(OPF_TYPES_FLOAT, type));
 }
 
 /* Axes of what is left when those of `dropped` are gone, as axes of the whole. */
