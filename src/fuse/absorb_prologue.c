@@ -6,7 +6,8 @@
  */
 #include "fuse/absorb_steps.h"
 
-enum { MAX_ADDS = 3 };
+/* Elements of a row up to which a Softmax without steps turns blocks of rows (lower_rows.c), which gains more. */
+enum { MAX_ADDS = 3, SHORT_ROW = 16 };
 
 typedef struct add_chain {
     opf_node_id adds[MAX_ADDS]; /* nearest to the norm first */
@@ -18,6 +19,12 @@ typedef struct add_chain {
 static bool is_softmax(const opf_node *node)
 {
     return node->op == &opf_op_Softmax || node->op == &opf_op_LogSoftmax;
+}
+
+static bool is_short(const opf_graph *graph, const opf_node *softmax)
+{
+    const opf_info *x = &opf_graph_value(graph, softmax->inputs[0])->info;
+    return x->rank > 0 && opf_dim_is_number(x->dims[x->rank - 1]) && x->dims[x->rank - 1].n <= SHORT_ROW;
 }
 
 static const char *rule_of(const opf_node *node)
@@ -104,6 +111,11 @@ static opf_status find_chain(opf_fuse_context *context, opf_node_id id, add_chai
     const opf_node *first = opf_graph_node(graph, next);
     if (is_softmax(norm) && has_host(graph, first) && opf_fuse_is_enabled(context, "epilogue"))
         return OPF_OK; /* a contraction adds it where the scores lie already */
+    if (is_softmax(norm) && is_short(graph, norm)) {
+        OPF_OOM_IF(error, !report(context, id, OPF_MISS_NO_GAIN, next,
+                                  "rows are short: Softmax turns blocks of them, which it does without steps"));
+        return OPF_OK;
+    }
     if (opf_graph_single_use(graph, value) == NULL) {
         /* A contraction that stores the sum itself saves more: the norm then reads one tensor, not two. */
         if (has_host(graph, first) && opf_fuse_is_enabled(context, "epilogue"))
