@@ -146,8 +146,10 @@ static const char *describe(opf_kept_finder *f, const opf_graph *graph, const so
 {
     if (s->known)
         return "known before the run";
-    if (s->kernel == 0)
-        return s->view == 0 ? "a graph input" : OPF_REASON("a graph input (seen through %s)", opf_graph_node(graph, s->view)->op_type);
+    if (s->kernel == 0) {
+        const char *what = opf_graph_value(graph, s->value)->constant != NULL ? "a constant" : "a graph input";
+        return s->view == 0 ? what : OPF_REASON("%s (seen through %s)", what, opf_graph_node(graph, s->view)->op_type);
+    }
     const char *op = op_text(opf_graph_node(graph, s->kernel));
     return s->view == 0 ? op : OPF_REASON("%s (seen through %s)", op, opf_graph_node(graph, s->view)->op_type);
 }
