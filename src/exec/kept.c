@@ -7,7 +7,7 @@
 #include "exec/kept.h"
 
 #include "fuse/absorb_steps.h"
-#include "ops/op.h"
+#include "ops/gather.h"
 
 #include <string.h>
 
@@ -367,6 +367,9 @@ static void explain_movement(opf_kept_finder *f, const opf_graph *graph, const o
                                                   step->why != NULL ? step->why : "has a type whose elements share bytes"));
     } else if (node->op == &opf_op_Slice) {
         set(entry, OPF_MISS_CONST, "where it starts, ends or steps is known at run time only, so it is no view");
+    } else if (opf_gather_is_read_in_place(node)) {
+        entry->other = reader != 0 ? opf_graph_node(graph, reader)->name : entry->other;
+        set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("%s, which reads its rows, is planned apart, or computed by a kernel that takes no rows by index", by));
     } else {
         entry->other = reader != 0 ? opf_graph_node(graph, reader)->name : entry->other;
         bool selects = node->op == &opf_op_Gather || node->op == &opf_op_GatherElements || node->op == &opf_op_GatherND;

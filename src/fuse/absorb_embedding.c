@@ -56,7 +56,8 @@ static bool check(opf_fuse_context *context, opf_node_id id, opf_node_id reader,
 {
     const opf_graph *graph = context->graph;
     const opf_node *node = opf_graph_node(graph, id), *to = opf_graph_node(graph, reader);
-    const opf_value *table = opf_graph_value(graph, node->inputs[0]), *result = opf_graph_value(graph, node->outputs[0]);
+    const opf_value *table = opf_graph_value(graph, node->inputs[0]),
+                    *result = opf_graph_value(graph, node->outputs[0]);
     const int64_t axis = opf_node_int(node, "axis", 0);
     if (!opf_legal_uses(context, node->outputs[0], &reader, 1, why))
         return false;
@@ -65,8 +66,8 @@ static bool check(opf_fuse_context *context, opf_node_id id, opf_node_id reader,
             return opf_refuse(context, why, OPF_MISS_NO_KERNEL, reader,
                               "%s reads %s as a parameter too, which lies in memory", to->name, result->name);
     if (table->info.rank < 2)
-        return opf_refuse(context, why, OPF_MISS_RANK, id, "the table %s has rank %d, must have 2 or more",
-                          table->name, (int)table->info.rank);
+        return opf_refuse(context, why, OPF_MISS_RANK, id, "the table %s has rank %d, must have 2 or more", table->name,
+                          (int)table->info.rank);
     if (axis != 0 && axis != -(int64_t)table->info.rank)
         return opf_refuse(context, why, OPF_MISS_ATTR, id, "axis is %lld, must be 0: a row lies together",
                           (long long)axis);
@@ -77,10 +78,9 @@ static bool check(opf_fuse_context *context, opf_node_id id, opf_node_id reader,
     if (!check_types(context, reader, why))
         return false;
     const int64_t axes = normalised_axes(to, opf_graph_value(graph, to->outputs[0])->info.rank);
-    return axes < table->info.rank ||
-           opf_refuse(context, why, OPF_MISS_SHAPE, reader,
-                      "%s goes over the last %lld axes at once, rows of %s have %d", to->op_type, (long long)axes,
-                      table->name, (int)table->info.rank - 1);
+    return axes < table->info.rank || opf_refuse(context, why, OPF_MISS_SHAPE, reader,
+                                                 "%s goes over the last %lld axes at once, rows of %s have %d",
+                                                 to->op_type, (long long)axes, table->name, (int)table->info.rank - 1);
 }
 
 /* The first reader that could take rows; 0: none. */
@@ -103,8 +103,8 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
         return OPF_OK;
     if (!check(context, id, reader, &why)) {
         const opf_node *fault = opf_graph_node(graph, why.node != 0 ? why.node : id);
-        OPF_OOM_IF(error, !opf_report_miss(context->report, rule, node->name, why.code, fault->name, 1, 2, "%s",
-                                           why.reason));
+        OPF_OOM_IF(error,
+                   !opf_report_miss(context->report, rule, node->name, why.code, fault->name, 1, 2, "%s", why.reason));
         return OPF_OK;
     }
     if (!opf_fuse_allows(context, rule, id))

@@ -60,8 +60,7 @@ static opf_status store(opf_planner *planner, const opf_gathered *rows, opf_erro
     OPF_OOM_IF(error, s == NULL);
     OPF_TRY(opf_plan_alloc(planner, opf_graph_node(planner->graph, rows->node)->outputs[0], NULL, &y, error));
     *s = (store_args){rows, opf_place_ref(&y), opf_place_elements(&rows->indices)};
-    const opf_plan_step step = {
-        .kernel = "gather_rows", .run = run_store, .args = s, .units = s->count * rows->outer};
+    const opf_plan_step step = {.kernel = "gather_rows", .run = run_store, .args = s, .units = s->count * rows->outer};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     OPF_TRY(opf_plan_reads_rows(planner, rows, error));
     opf_plan_writes(planner, &y);

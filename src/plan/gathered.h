@@ -16,8 +16,9 @@ typedef struct opf_gathered {
     size_t bytes;         /* of a row, dense */
     size_t outer;         /* axes of the table before that of the rows: all indices for each; 1 where read in place */
     int64_t outer_stride; /* bytes */
-    opf_place row, index; /* where read in place, under the result's dims: where an element is in its row, without strides
-                             along the axes of the indices; which index it has, without strides along those of a row */
+    opf_place row,
+        index; /* where read in place, under the result's dims: where an element is in its row, without strides
+                  along the axes of the indices; which index it has, without strides along those of a row */
 } opf_gathered;
 
 /* The rows of a value that has no place; NULL: it has one, or gets one by opf_plan_place. */
