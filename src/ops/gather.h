@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a Gather gives its result, said by an attribute of opfuse's own, which no model has. */
+/* How a Gather gives its result, said by an attribute of opfuse's own: no model has it, and none is written with it. */
 #ifndef OPF_OPS_GATHER_H
 #define OPF_OPS_GATHER_H
 
