@@ -118,11 +118,14 @@ static void softmax_turned(const opf_kern *kern, const rows_args *r, const float
 static void run_turned(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const rows_args *r = args;
-    const float     *x = opf_ref_data(env, r->x);
-    float           *y = opf_ref_data(env, r->y);
-    for (size_t row = begin; row < end; row += TURNED)
-        softmax_turned(env->kern, r, x + (ptrdiff_t)row * r->x_row, y + (ptrdiff_t)row * r->y_row, end - row < TURNED ? end - row : TURNED,
-                       scratch);
+    for (size_t row = begin; row < end; row += TURNED) {
+        const size_t rows = end - row < TURNED ? end - row : TURNED;
+        float       *y    = (float *)opf_ref_data(env, r->y) + (ptrdiff_t)row * r->y_row;
+        const float *x    = row_of(env, r, row, y);
+        for (size_t i = 1; i < rows && r->x_lines.rows != NULL; i++)
+            (void)row_of(env, r, row + i, y + (ptrdiff_t)i * r->y_row);
+        softmax_turned(env->kern, r, x, y, rows, scratch);
+    }
 }
 
 /* What the operator is, the axes [*first, *last] of its rows, and its parameters. *ok false: no kernel. */
