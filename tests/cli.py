@@ -392,10 +392,10 @@ def miss_of_a_weight_that_is_also_an_input(folder):
 @check
 def kept_names_neighbour_and_condition(folder):
     nodes = [helper.make_node("Transpose", ["x"], ["t"], name="turn", perm=[1, 0, 2]), helper.make_node("Reshape", ["t", "shape"], ["f"], name="flat"),
-             helper.make_node("Softmax", ["f"], ["p"], name="soft"), helper.make_node("Gather", ["p", "rows"], ["g"], name="pick"),
+             helper.make_node("Softmax", ["f"], ["p"], name="soft"), helper.make_node("GatherND", ["p", "rows"], ["g"], name="pick"),
              helper.make_node("Relu", ["g"], ["r"], name="relu"), helper.make_node("Cast", ["r"], ["i"], name="cast", to=TensorProto.INT32),
              helper.make_node("Concat", ["i", "i"], ["y"], name="join", axis=0)]
-    save_model(folder / "m.onnx", nodes, [floats("x", 3, 4, 5), helper.make_tensor_value_info("rows", TensorProto.INT64, ["K"])],
+    save_model(folder / "m.onnx", nodes, [floats("x", 3, 4, 5), helper.make_tensor_value_info("rows", TensorProto.INT64, ["K", 1])],
                [helper.make_tensor_value_info("y", TensorProto.INT32, None)], [numpy_helper.from_array(np.array([4, 15]), "shape")])
     report = opfuse_json("explain", folder / "m.onnx")
     kept = {entry["node"]: entry for entry in report["kept"]}

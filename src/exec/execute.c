@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/execute.h"
 
+#include "plan/gathered.h"
+
 #include <string.h>
 #include <time.h>
 #if defined(__SSE__)
@@ -45,6 +47,30 @@ static void restore_float_mode(unsigned mode)
 #endif
 }
 
+static bool is_checked(const opf_plan_step *step)
+{
+    return step->check != NULL || step->n_gathered != 0;
+}
+
+/* Data errors, under the name of the node that they belong to. */
+static opf_status check_step(walk *w, const opf_plan_step *step)
+{
+    opf_node_id id     = step->node;
+    opf_status  status = OPF_OK;
+    for (uint32_t i = 0; status == OPF_OK && i < step->n_gathered; i++) {
+        id     = step->gathered[i]->node;
+        status = opf_gathered_check(&w->env, step->gathered[i], w->error);
+    }
+    if (status == OPF_OK && step->check != NULL) {
+        id     = step->node;
+        status = step->check(&w->env, step->args, w->error);
+    }
+    const opf_node *node = opf_graph_node(w->execution->plan->graph, id);
+    if (status != OPF_OK)
+        opf_error_prefix(w->error, "%s (%s): ", node->name, node->op_type);
+    return status;
+}
+
 /* Thread 0 only: what must happen before the step, once; and whether the run goes on. */
 static bool before_step(walk *w, uint32_t i)
 {
@@ -53,14 +79,9 @@ static bool before_step(walk *w, uint32_t i)
         w->status = OPF_CANCELLED;
         w->at     = i;
     }
-    if (w->status != OPF_OK || step->check == NULL)
-        return w->status == OPF_OK;
-    w->status = step->check(&w->env, step->args, w->error);
-    if (w->status == OPF_OK)
-        return true;
-    const opf_node *node = opf_graph_node(w->execution->plan->graph, step->node);
-    opf_error_prefix(w->error, "%s (%s): ", node->name, node->op_type);
-    return false;
+    if (w->status == OPF_OK && is_checked(step))
+        w->status = check_step(w, step);
+    return w->status == OPF_OK;
 }
 
 /* Thread 0 only: a step lasts from the end of the one before it, so what a late thread costs belongs to the step that waits. */
@@ -95,7 +116,7 @@ static void run_thread(void *user, int32_t thread, int32_t threads)
             continue;
         }
         /* Without a barrier before the step, the others may be in it already: they leave behind it. */
-        bool meet = apart || step->check != NULL;
+        bool meet = apart || is_checked(step);
         if (!goes)
             atomic_store(&w->stop, meet ? i : i + 1);
         if (meet)

@@ -7,6 +7,7 @@
 #include "exec/kept.h"
 
 #include "fuse/absorb_steps.h"
+#include "ops/gather.h"
 #include "ops/op.h"
 #include "simplify/simplify.h"
 
@@ -147,8 +148,10 @@ static const char *describe(opf_kept_finder *f, const opf_graph *graph, const so
 {
     if (s->known)
         return "known before the run";
-    if (s->kernel == 0)
-        return s->view == 0 ? "a graph input" : OPF_REASON("a graph input (seen through %s)", opf_graph_node(graph, s->view)->op_type);
+    if (s->kernel == 0) {
+        const char *what = opf_graph_value(graph, s->value)->constant != NULL ? "a constant" : "a graph input";
+        return s->view == 0 ? what : OPF_REASON("%s (seen through %s)", what, opf_graph_node(graph, s->view)->op_type);
+    }
     const char *op = op_text(opf_graph_node(graph, s->kernel));
     return s->view == 0 ? op : OPF_REASON("%s (seen through %s)", op, opf_graph_node(graph, s->view)->op_type);
 }
@@ -385,6 +388,9 @@ static void explain_movement(opf_kept_finder *f, const opf_graph *graph, const o
                                                   step->why != NULL ? step->why : "has a type whose elements share bytes"));
     } else if (node->op == &opf_op_Slice) {
         set(entry, OPF_MISS_CONST, "where it starts, ends or steps is known at run time only, so it is no view");
+    } else if (opf_gather_is_read_in_place(node)) {
+        entry->other = reader != 0 ? opf_graph_node(graph, reader)->name : entry->other;
+        set(entry, OPF_MISS_NO_KERNEL, OPF_REASON("%s, which reads its rows, is planned apart, or computed by a kernel that takes no rows by index", by));
     } else {
         entry->other = reader != 0 ? opf_graph_node(graph, reader)->name : entry->other;
         bool selects = node->op == &opf_op_Gather || node->op == &opf_op_GatherElements || node->op == &opf_op_GatherND;

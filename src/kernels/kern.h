@@ -246,6 +246,7 @@ typedef struct opf_operand {
     const void *data;
     ptrdiff_t   row, col;
     opf_type    levels; /* UINT8 or INT8, read as numbers; NONE: floats */
+    const void *const *rows; /* floats whose rows begin here, at any byte address, instead of at data + r*row; or NULL */
 } opf_operand;
 typedef struct opf_store {
     float    *data;

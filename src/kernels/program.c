@@ -98,9 +98,29 @@ static void write_levels(opf_type type, void *dst, ptrdiff_t row, const area *bl
         }
 }
 
+static const float *read_rows(const opf_operand *operand, const area *block, float *buffer)
+{
+    for (size_t r = 0; r < block->rows; r++) {
+        const char *src = (const char *)operand->rows[block->row + r] + (ptrdiff_t)block->col * operand->col * (ptrdiff_t)sizeof(float);
+        float      *dst = buffer + r * block->cols, x;
+        if (operand->col == 1) {
+            memcpy(dst, src, block->cols * sizeof(float));
+        } else if (operand->col == 0) {
+            memcpy(&x, src, sizeof x);
+            fill(dst, x, block->cols);
+        } else {
+            for (size_t c = 0; c < block->cols; c++)
+                memcpy(&dst[c], src + (ptrdiff_t)c * operand->col * (ptrdiff_t)sizeof(float), sizeof x);
+        }
+    }
+    return buffer;
+}
+
 /* The block of an operand, dense: in place, or expanded at buffer. */
 static const float *read_block(const opf_kern *kern, const opf_operand *operand, const area *block, float *buffer)
 {
+    if (operand->rows != NULL)
+        return read_rows(operand, block, buffer);
     if (operand->levels != OPF_TYPE_NONE)
         return read_levels(operand, block, buffer);
     const float *src = (const float *)operand->data + (ptrdiff_t)block->row * operand->row + (ptrdiff_t)block->col * operand->col;
@@ -145,7 +165,7 @@ static const float *operand_of(machine *m, const area *block, uint32_t o, const 
     if (!read[o])
         read[o] = m->kept[o] ? m->kept[o]
                              : read_block(m->kern, &m->operands[o], block, m->operand_buffers + o * OPF_PROGRAM_COLS);
-    if (m->operands[o].row == 0)
+    if (m->operands[o].row == 0 && m->operands[o].rows == NULL)
         m->kept[o] = read[o];
     return read[o];
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gather. Indices that are known are a few series: one is seen where it lies, several are a strided copy each. Otherwise rows
- * that lie together (embeddings) take one memcpy each, at any byte address, so that a table stays in the mapped file.
+ * that lie together (embeddings) are read by their only reader, or take one memcpy each, at any byte address: a table stays in
+ * the mapped file.
  */
+#include "ops/gather.h"
+#include "plan/gathered.h"
 #include "plan/series.h"
 
 #include <string.h>
@@ -120,90 +123,70 @@ static opf_status lower_known(opf_planner *planner, const opf_node *node, bool *
 
 /* ---- rows ---- */
 
-typedef struct {
-    const char *table; /* a constant where it lies, or NULL: */
-    opf_ref     table_ref;
-    size_t      row_bytes;
-    int64_t     rows, row_stride, outer_stride; /* bytes; for every index of the axes before, all indices */
-    opf_ref     indices, y;
-    opf_type    type; /* of indices */
-    size_t      count;
-} gather_args;
-
-static opf_status check_gather(const opf_run_env *env, const void *args, opf_error *error)
+/* How the table lies; false: elements of its rows lie apart, or the rows in no order. */
+static bool take_table(const opf_place *table, int32_t axis, opf_gathered *rows)
 {
-    const gather_args *g       = args;
-    const void        *indices = opf_ref_data(env, g->indices);
-    for (size_t i = 0; i < g->count; i++) {
-        int64_t index = opf_load_i64(g->type, indices, i);
-        OPF_FAIL_IF(error, index < -g->rows || index >= g->rows, OPF_INVALID_INPUT, "index %lld at place %zu is outside [-%lld, %lld)",
-                    (long long)index, i, (long long)g->rows, (long long)g->rows);
-    }
-    return OPF_OK;
-}
-
-static void run_gather(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
-{
-    const gather_args *g       = args;
-    const void        *indices = opf_ref_data(env, g->indices);
-    const char        *table   = g->table != NULL ? g->table : opf_ref_data(env, g->table_ref);
-    char              *y       = opf_ref_data(env, g->y);
-    (void)scratch;
-    for (size_t i = begin; i < end; i++) {
-        int64_t index = opf_load_i64(g->type, indices, i % g->count), outer = (int64_t)(i / g->count) * g->outer_stride;
-        memcpy(y + i * g->row_bytes, table + outer + (index < 0 ? index + g->rows : index) * g->row_stride, g->row_bytes);
-    }
-}
-
-/* Where the table is; false: elements of its rows lie apart, or the rows in no order. */
-static bool take_table(const opf_place *table, int32_t axis, size_t size, gather_args *g)
-{
-    int64_t stride, outer, row = 1;
+    const int64_t size = (int64_t)opf_type_size(table->type);
+    int64_t       stride, outer, row = 1;
     for (int32_t i = axis + 1; i < table->rank; i++)
         row *= table->dims[i];
     if ((row > 1 && (!opf_place_linear(table, axis + 1, table->rank - 1, &stride) || stride != 1)) ||
         !opf_place_linear(table, 0, axis - 1, &outer))
         return false;
-    g->rows         = table->dims[axis];
-    g->row_stride   = table->strides[axis] * (int64_t)size;
-    g->outer_stride = outer * (int64_t)size;
-    g->row_bytes    = (size_t)row * size;
+    rows->table        = *table;
+    rows->n            = table->dims[axis];
+    rows->stride       = table->strides[axis] * size;
+    rows->bytes        = (size_t)(row * size);
+    rows->outer_stride = outer * size;
+    rows->outer        = 1;
+    for (int32_t i = 0; i < axis; i++)
+        rows->outer *= (size_t)table->dims[i];
     return true;
+}
+
+/* Index and row apart, each under the dims of the result. */
+static void take_result(opf_gathered *rows)
+{
+    const opf_place *table = &rows->table, *indices = &rows->indices;
+    opf_place        row = {.type = table->type, .rank = indices->rank + table->rank - 1}, index = row;
+    for (int32_t i = 0; i < row.rank; i++) {
+        const bool    counts = i < indices->rank;
+        const int32_t axis   = i - indices->rank + 1; /* of the table */
+        row.dims[i] = index.dims[i] = counts ? indices->dims[i] : table->dims[axis];
+        row.strides[i]              = counts ? 0 : table->strides[axis];
+        index.strides[i]            = counts ? indices->strides[i] : 0;
+    }
+    index.type   = indices->type;
+    index.buffer = indices->buffer;
+    index.offset = indices->offset;
+    rows->row    = row;
+    rows->index  = index;
 }
 
 static opf_status lower_rows(opf_planner *planner, const opf_node *node, const opf_const *in_file, bool *done, opf_error *error)
 {
-    opf_place    table = {0}, indices, y;
-    gather_args *g = OPF_NEW(planner->arena, gather_args, 1);
-    OPF_OOM_IF(error, g == NULL);
+    const opf_value_id result = node->outputs[0];
+    opf_place          table  = {.type = planner->infos[node->inputs[0]].type};
+    opf_gathered      *rows   = OPF_NEW(planner->arena, opf_gathered, 1);
+    OPF_OOM_IF(error, rows == NULL);
     if (in_file != NULL) {
-        g->table   = in_file->data;
+        rows->data = in_file->data;
         table.rank = in_file->rank;
         memcpy(table.dims, in_file->dims, (size_t)in_file->rank * sizeof *in_file->dims);
         opf_place_set_dense(&table, NULL);
     } else {
         OPF_TRY(opf_plan_place(planner, node->inputs[0], &table, error));
-        g->table_ref = opf_place_ref(&table);
     }
-    const int32_t axis = axis_of(node, table.rank);
-    if (!take_table(&table, axis, opf_type_size(planner->infos[node->inputs[0]].type), g))
+    if (!take_table(&table, axis_of(node, table.rank), rows))
         return OPF_OK;
-    *done = true;
-    OPF_TRY(opf_plan_place(planner, node->inputs[1], &indices, error));
-    OPF_TRY(opf_plan_dense(planner, &indices, NULL, error));
-    OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &y, error));
-    g->indices         = opf_place_ref(&indices);
-    g->y               = opf_place_ref(&y);
-    g->type            = indices.type;
-    g->count           = opf_place_elements(&indices);
-    opf_plan_step step = {.kernel = "gather_rows", .run = run_gather, .check = check_gather, .args = g, .units = g->count};
-    for (int32_t i = 0; i < axis; i++)
-        step.units *= (size_t)table.dims[i];
-    OPF_TRY(opf_plan_add_step(planner, &step, error));
-    opf_plan_reads(planner, &indices);
-    if (g->table == NULL)
-        opf_plan_reads(planner, &table);
-    opf_plan_writes(planner, &y);
+    *done      = true;
+    rows->node = planner->node;
+    OPF_TRY(opf_plan_place(planner, node->inputs[1], &rows->indices, error));
+    OPF_TRY(opf_plan_dense(planner, &rows->indices, NULL, error));
+    planner->gathered[result] = rows;
+    if (!opf_gather_is_read_in_place(node) || planner->output_of[result] != 0)
+        return opf_plan_store_gathered(planner, result, error);
+    take_result(rows);
     return OPF_OK;
 }
 

@@ -51,7 +51,8 @@ opf_status opf_lower_norm(opf_planner *planner, opf_node_id id, bool *done, opf_
     bool ok = true;
     if (node->op == NULL || (node->op->traits & OPF_NORMALIZATION) == 0 ||
         planner->infos[node->inputs[0]].type != OPF_FLOAT ||
-        !find_axes(node, planner->infos[node->inputs[0]].rank, &first, &last))
+        !find_axes(node, planner->infos[node->inputs[0]].rank, &first, &last) ||
+        opf_plan_gathered(planner, node->inputs[0]) != NULL)
         return OPF_OK;
     for (uint32_t o = 1; o < node->n_own_outputs; o++)
         if (node->outputs[o] != 0)

@@ -4,6 +4,7 @@
 #include "plan/norm.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef enum { ROW_LAYER_NORM, ROW_RMS_NORM, ROW_LP_NORM, ROW_SOFTMAX, ROW_LOG_SOFTMAX } row_kind;
 
@@ -14,6 +15,7 @@ typedef struct {
     opf_ref      x, y, mean, inv_std;
     ptrdiff_t    x_row, y_row;
     const int64_t *x_rows; /* offset of every row, where no one stride tells it; else NULL */
+    opf_lines     x_lines; /* x is gathered rows; else empty */
     opf_norm_vector gamma, beta;
     opf_norm     norm;
     opf_bound    prologue, epilogue;
@@ -48,28 +50,45 @@ static void run_row(const opf_run_env *env, const rows_args *r, const float *x, 
     }
 }
 
+static void run_steps(const opf_run_env *env, const rows_args *r, const opf_bound *bound, size_t row, const float *src, ptrdiff_t src_row,
+                      float *dst, void *scratch)
+{
+    opf_operand operands[OPF_PROGRAM_OPERANDS];
+    opf_store   stores[OPF_PROGRAM_OPERANDS];
+    const void *lines[OPF_PROGRAM_OPERANDS];
+    opf_bound_at(env, bound, row / r->inner, row % r->inner, 0, operands, stores);
+    for (uint32_t i = 0; i < bound->program.n_operands; i++)
+        if (bound->operand_lines[i].rows != NULL) {
+            lines[i]    = opf_line_at(env, &bound->operand_lines[i], row);
+            operands[i] = (opf_operand){.col = bound->operand_lines[i].col, .rows = &lines[i]};
+        }
+    opf_program_run(env->kern, &bound->program, operands, stores, src, src_row, dst, r->y_row, 1, r->n, scratch);
+}
+
+/* A row of x, copied to dst where it lies at any byte address. */
+static const float *row_of(const opf_run_env *env, const rows_args *r, size_t row, float *dst)
+{
+    if (r->x_lines.rows != NULL)
+        return memcpy(dst, opf_line_at(env, &r->x_lines, row), r->n * sizeof *dst);
+    return (const float *)opf_ref_data(env, r->x) + (r->x_rows != NULL ? (ptrdiff_t)r->x_rows[row] : (ptrdiff_t)row * r->x_row);
+}
+
 static void run_rows(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const rows_args *r       = args;
-    const float     *x       = opf_ref_data(env, r->x);
     float           *y       = opf_ref_data(env, r->y);
     float           *mean    = opf_ref_data(env, r->mean);
     float           *inv_std = opf_ref_data(env, r->inv_std);
-    opf_operand      operands[OPF_PROGRAM_OPERANDS];
-    opf_store        stores[OPF_PROGRAM_OPERANDS];
     for (size_t row = begin; row < end; row++) {
-        const float *in  = x + (r->x_rows != NULL ? (ptrdiff_t)r->x_rows[row] : (ptrdiff_t)row * r->x_row);
         float       *out = y + (ptrdiff_t)row * r->y_row;
+        const float *in  = row_of(env, r, row, out);
         if (r->prologue.program.n != 0) {
-            opf_bound_at(env, &r->prologue, row / r->inner, row % r->inner, 0, operands, stores);
-            opf_program_run(env->kern, &r->prologue.program, operands, stores, in, r->x_row, out, r->y_row, 1, r->n, scratch);
+            run_steps(env, r, &r->prologue, row, in, r->x_row, out, scratch);
             in = out;
         }
         run_row(env, r, in, out, mean == NULL ? NULL : mean + row, inv_std == NULL ? NULL : inv_std + row);
-        if (r->epilogue.program.n != 0) {
-            opf_bound_at(env, &r->epilogue, row / r->inner, row % r->inner, 0, operands, stores);
-            opf_program_run(env->kern, &r->epilogue.program, operands, stores, out, r->y_row, out, r->y_row, 1, r->n, scratch);
-        }
+        if (r->epilogue.program.n != 0)
+            run_steps(env, r, &r->epilogue, row, out, r->y_row, out, scratch);
     }
 }
 
@@ -99,11 +118,14 @@ static void softmax_turned(const opf_kern *kern, const rows_args *r, const float
 static void run_turned(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const rows_args *r = args;
-    const float     *x = opf_ref_data(env, r->x);
-    float           *y = opf_ref_data(env, r->y);
-    for (size_t row = begin; row < end; row += TURNED)
-        softmax_turned(env->kern, r, x + (ptrdiff_t)row * r->x_row, y + (ptrdiff_t)row * r->y_row, end - row < TURNED ? end - row : TURNED,
-                       scratch);
+    for (size_t row = begin; row < end; row += TURNED) {
+        const size_t rows = end - row < TURNED ? end - row : TURNED;
+        float       *y    = (float *)opf_ref_data(env, r->y) + (ptrdiff_t)row * r->y_row;
+        const float *x    = row_of(env, r, row, y);
+        for (size_t i = 1; i < rows && r->x_lines.rows != NULL; i++)
+            (void)row_of(env, r, row + i, y + (ptrdiff_t)i * r->y_row);
+        softmax_turned(env->kern, r, x, y, rows, scratch);
+    }
 }
 
 /* What the operator is, the axes [*first, *last] of its rows, and its parameters. *ok false: no kernel. */
@@ -132,30 +154,38 @@ static opf_status describe(opf_planner *planner, const opf_node *node, rows_args
     return opf_norm_take_vector(planner, node, 2, n, &r->beta, ok, error);
 }
 
-/* Rows lie at x as they are, or are copied so that the elements of each are neighbours. */
-static opf_status place_rows(opf_planner *planner, opf_place *x, int32_t first, int32_t last, const int32_t *order, rows_args *r,
-                             opf_error *error)
+static void count_rows(const opf_place *x, int32_t first, int32_t last, rows_args *r)
 {
-    int64_t n, row;
-    if (!opf_place_linear(x, first, last, &n) || (n != 1 && opf_place_elements(x) > 1))
-        OPF_TRY(opf_plan_dense(planner, x, order, error));
     r->n = r->inner = 1;
     for (int32_t i = first; i < x->rank; i++)
         *(i <= last ? &r->n : &r->inner) *= (size_t)x->dims[i];
     r->rows = r->n == 0 ? 0 : opf_place_elements(x) / r->n;
-    r->x    = opf_place_ref(x);
+}
+
+/* Rows of a table are read where they are. Others lie at x as they are, or are copied so that the elements of each are neighbours. */
+static opf_status place_rows(opf_planner *planner, opf_value_id value, opf_place *x, int32_t first, int32_t last, const int32_t *order,
+                             rows_args *r, opf_error *error)
+{
+    const opf_gathered *rows = opf_plan_gathered(planner, value);
+    int64_t             n, row;
+    if (rows != NULL)
+        OPF_TRY(opf_plan_lines(planner, rows, &rows->row, first, last, &r->x_lines, error));
+    if (r->x_lines.rows != NULL) {
+        *x = rows->row;
+        count_rows(x, first, last, r);
+        r->x_row = (ptrdiff_t)r->n;
+        return OPF_OK;
+    }
+    OPF_TRY(opf_plan_place(planner, value, x, error));
+    if (!opf_place_linear(x, first, last, &n) || (n != 1 && opf_place_elements(x) > 1))
+        OPF_TRY(opf_plan_dense(planner, x, order, error));
+    count_rows(x, first, last, r);
+    r->x = opf_place_ref(x);
     if (last == x->rank - 1 && opf_place_linear(x, 0, first - 1, &row)) {
         r->x_row = (ptrdiff_t)row;
         return OPF_OK;
     }
-    opf_place rows = *x; /* without the axes of a row */
-    rows.rank      = 0;
-    for (int32_t i = 0; i < x->rank; i++)
-        if (i < first || i > last) {
-            rows.dims[rows.rank]      = x->dims[i];
-            rows.strides[rows.rank++] = x->strides[i];
-        }
-    r->x_rows = opf_place_offsets(planner->arena, &rows, 0, rows.rank - 1);
+    r->x_rows = opf_place_lines(planner->arena, x, first, last);
     OPF_OOM_IF(error, r->x_rows == NULL);
     return OPF_OK;
 }
@@ -167,6 +197,15 @@ static opf_status place_statistic(opf_planner *planner, const opf_node *node, ui
         return OPF_OK;
     OPF_TRY(opf_plan_alloc(planner, node->outputs[output], NULL, place, error));
     *ref = opf_place_ref(place);
+    return OPF_OK;
+}
+
+static opf_status touch_steps(opf_planner *planner, const opf_bound *bound, const opf_place *in, const opf_place *out, opf_error *error)
+{
+    opf_bound_touch(planner, bound, in, out);
+    for (uint32_t i = 0; i < bound->program.n_operands; i++)
+        if (bound->operand_lines[i].rows != NULL)
+            OPF_TRY(opf_plan_reads_rows(planner, bound->operand_lines[i].rows, error));
     return OPF_OK;
 }
 
@@ -191,12 +230,11 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
         return OPF_OK;
     *done = true;
     opf_place x, y, mean = {0}, inv_std = {0};
-    OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
     for (int32_t row = 0; row < 2; row++) /* the axes of a row last */
-        for (int32_t i = 0; i < x.rank; i++)
+        for (int32_t i = 0; i < planner->infos[node->inputs[0]].rank; i++)
             if ((i >= first && i <= last) == (row == 1))
                 order[axes++] = i;
-    OPF_TRY(place_rows(planner, &x, first, last, order, &r, error));
+    OPF_TRY(place_rows(planner, node->inputs[0], &x, first, last, order, &r, error));
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &y, error));
     r.y     = opf_place_ref(&y);
     r.y_row = (ptrdiff_t)r.n;
@@ -205,6 +243,7 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
     /* A row is an image of its own to the steps: operands that are broadcast over some leading axes have no one stride. */
     opf_split split = {.outer_first = 0, .outer_last = first - 1, .row_first = last + 1, .row_last = x.rank - 1, .col = first, .more_cols = last - first};
     opf_place p_in[OPF_PROGRAM_OPERANDS], p_out[OPF_PROGRAM_OPERANDS], e_in[OPF_PROGRAM_OPERANDS], e_out[OPF_PROGRAM_OPERANDS];
+    r.prologue.by_lines = r.epilogue.by_lines = true;
     if (prologue.program.n != 0)
         OPF_TRY(opf_bind(planner, &prologue, &y, split, &r.prologue, p_in, p_out, error));
     if (epilogue.program.n != 0)
@@ -223,7 +262,10 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
                                         .scratch_bytes = (is_turned ? TURNED_FLOATS : s1 > s2 ? s1 : s2) * sizeof(float),
                                         .flops         = 8.0 * (double)(r.rows * r.n)};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
-    opf_plan_reads(planner, &x);
+    if (r.x_lines.rows != NULL)
+        OPF_TRY(opf_plan_reads_rows(planner, r.x_lines.rows, error));
+    else
+        opf_plan_reads(planner, &x);
     opf_plan_writes(planner, &y);
     opf_norm_touch(planner, &r.gamma);
     opf_norm_touch(planner, &r.beta);
@@ -231,9 +273,9 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
         opf_plan_writes(planner, &mean);
     if (inv_std.buffer != 0)
         opf_plan_writes(planner, &inv_std);
-    opf_bound_touch(planner, &r.prologue, p_in, p_out);
-    opf_bound_touch(planner, &r.epilogue, e_in, e_out);
-    if (prologue.program.n == 0)
+    OPF_TRY(touch_steps(planner, &r.prologue, p_in, p_out, error));
+    OPF_TRY(touch_steps(planner, &r.epilogue, e_in, e_out, error));
+    if (prologue.program.n == 0 && r.x_lines.rows == NULL)
         opf_norm_may_share(planner, &y, &x, &r.gamma, &r.beta, &r.epilogue, e_in);
     return OPF_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/planner.h"
+#include "plan/gathered.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +202,8 @@ static opf_status place_dims(const opf_info *info, opf_place *place, opf_error *
 
 opf_status opf_plan_place(opf_planner *planner, opf_value_id value, opf_place *place, opf_error *error)
 {
+    if (opf_plan_gathered(planner, value) != NULL)
+        OPF_TRY(opf_plan_store_gathered(planner, value, error));
     if (planner->places[value].buffer != 0) {
         *place = planner->places[value];
         return OPF_OK;

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "ops/infer.h"
-#include "plan/planner.h"
+#include "plan/gathered.h"
 
 #include <string.h>
 
@@ -187,6 +187,9 @@ static bool is_empty(const opf_planner *planner, const opf_node *node)
 static opf_status lower_empty(opf_planner *planner, const opf_node *node, opf_error *error)
 {
     opf_place place;
+    for (uint32_t i = 0; i < node->n_inputs; i++) /* a wrong index is an error, whoever reads */
+        if (opf_plan_gathered(planner, node->inputs[i]) != NULL)
+            OPF_TRY(opf_plan_place(planner, node->inputs[i], &place, error));
     for (uint32_t o = 0; o < node->n_outputs; o++)
         if (node->outputs[o] != 0)
             OPF_TRY(opf_plan_alloc(planner, node->outputs[o], NULL, &place, error));
@@ -418,10 +421,11 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
     planner.infos     = OPF_NEW(arena, opf_info, graph->n_values);
     planner.places    = OPF_NEW(arena, opf_place, graph->n_values);
     planner.output_of = OPF_NEW(arena, uint32_t, graph->n_values);
+    planner.gathered  = OPF_NEW(arena, const opf_gathered *, graph->n_values);
     plan->order       = opf_arena_copy(arena, request->order, request->n * sizeof *request->order);
     plan->begin       = request->begin;
-    OPF_OOM_IF(error, planner.infos == NULL || planner.places == NULL || planner.output_of == NULL || plan->order == NULL ||
-                          !OPF_PUSH(arena, plan->buffers, plan->n_buffers, plan->buffers_capacity, (opf_buffer){0}));
+    OPF_OOM_IF(error, planner.infos == NULL || planner.places == NULL || planner.output_of == NULL || planner.gathered == NULL ||
+                          plan->order == NULL || !OPF_PUSH(arena, plan->buffers, plan->n_buffers, plan->buffers_capacity, (opf_buffer){0}));
     OPF_TRY(specialise(plan, request, options->limits, planner.infos, error));
     plan->infos      = planner.infos;
     plan->needs_data = plan->end < request->n;

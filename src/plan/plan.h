@@ -65,6 +65,8 @@ typedef struct opf_plan_step {
     /* Before run, on one thread: data errors. Instead of run when run is NULL (reference kernels). May be NULL. */
     opf_status (*check)(const opf_run_env *env, const void *args, opf_error *error);
     const void *args;
+    const struct opf_gathered **gathered; /* rows that it reads by index: indices are checked before it, too */
+    uint32_t    n_gathered, gathered_capacity;
     size_t      units;
     size_t      scratch_bytes;
     double      flops, bytes;

@@ -3,7 +3,7 @@
 #ifndef OPF_PLAN_STEPS_H
 #define OPF_PLAN_STEPS_H
 
-#include "plan/planner.h"
+#include "plan/gathered.h"
 
 /* Instructions with operands and stores still as values. */
 typedef struct opf_lowered {
@@ -25,7 +25,7 @@ void opf_lower_scalars(const opf_planner *planner, opf_lowered *lowered);
 /* A whole elementwise node: its operator on its own inputs (all are operands), then its epilogue. */
 bool opf_lower_elementwise_node(const opf_planner *planner, const opf_node *node, opf_lowered *lowered);
 
-/* The step of an elementwise program over the whole result of node: places[i] is operand i. */
+/* The step of an elementwise program over the whole result of node: places[i] is operand i; buffer 0: its rows are gathered. */
 opf_status opf_plan_elementwise(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, const opf_place *places,
                                 const char *kernel, opf_error *error);
 
@@ -35,6 +35,8 @@ typedef struct opf_bound {
     opf_ref     operands[OPF_PROGRAM_OPERANDS];
     ptrdiff_t   operand_outer[OPF_PROGRAM_OPERANDS], operand_row[OPF_PROGRAM_OPERANDS], operand_col[OPF_PROGRAM_OPERANDS];
     const int64_t *operand_images[OPF_PROGRAM_OPERANDS]; /* offset by outer index, where no one stride tells it; else NULL */
+    bool      by_lines; /* set before it is bound: tiles are single rows across all columns, so operands may be gathered rows */
+    opf_lines operand_lines[OPF_PROGRAM_OPERANDS]; /* their rows are NULL where an operand is none */
     opf_ref     stores[OPF_PROGRAM_OPERANDS];
     ptrdiff_t   store_outer[OPF_PROGRAM_OPERANDS], store_row[OPF_PROGRAM_OPERANDS], store_col[OPF_PROGRAM_OPERANDS];
 } opf_bound;

@@ -105,6 +105,18 @@ static float *at(const tile *t, size_t r, size_t c)
     return t->data + r * t->row + c * t->col;
 }
 
+/* The operand as it is, or with each row somewhere else, at any byte address: places has room for the rows. */
+static opf_operand view_of(checker *check, const tile *t, bool may_scatter, const void **places)
+{
+    const size_t n = t->size != 0 ? (t->cols - 1) * t->col + 1 : 0;
+    if (!may_scatter || n * t->rows > ROOM || check_random(check, 3) != 0)
+        return (opf_operand){.data = t->data, .row = (ptrdiff_t)t->row, .col = (ptrdiff_t)t->col};
+    char *last = (char *)check_array(check, n * t->rows + 1) + check_random(check, sizeof(float) + 1);
+    for (size_t r = t->rows; r-- > 0; last += n * sizeof(float))
+        places[r] = memcpy(last, at(t, r, 0), n * sizeof(float));
+    return (opf_operand){.col = (ptrdiff_t)t->col, .rows = places};
+}
+
 static void run_element(const opf_kern *kern, const opf_program *program, const float *operands, float src, float *results)
 {
     for (uint32_t i = 0; i < program->n; i++) {
@@ -160,9 +172,10 @@ static void run(checker *check, int index)
             }
 
         opf_operand operand_views[OPF_PROGRAM_OPERANDS];
+        const void *places[OPF_PROGRAM_OPERANDS][MAX_ROWS];
         opf_store   store_views[4];
         for (uint32_t i = 0; i < program.n_operands; i++)
-            operand_views[i] = (opf_operand){operands[i].data, (ptrdiff_t)operands[i].row, (ptrdiff_t)operands[i].col, OPF_TYPE_NONE};
+            operand_views[i] = view_of(check, &operands[i], operands[i].data != dst.data, places[i]);
         for (uint32_t i = 0; i < program.n_stores; i++)
             store_views[i] = (opf_store){stores[i].data, (ptrdiff_t)stores[i].row, (ptrdiff_t)stores[i].col};
         float *scratch = check_array(check, opf_program_scratch(&program));

@@ -106,6 +106,9 @@ static const subject subjects[] = {
      "N=3"},
     {"g (float[N] x, float[N] z) => (y, t) { a = Sqrt(x) t = Add(a, z) b = Exp(t) y = Mul(b, x) }", "N=9"},
     {"g (float[N,4] x) => (y, x) { y = Softmax(x) }", "N=3"},
+    {"g (int64[N,S] i, int32[S] j, float[7,16] w1, float[5,16] w2, float[16] w3) => (y) {"
+     " a = Gather(w1, i) b = Gather(w2, j) s = Add(a, b) y = LayerNormalization(s, w3) }",
+     "N=2 S=3"},
 };
 
 typedef struct saved_model {
