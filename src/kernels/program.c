@@ -239,7 +239,8 @@ static const float *column_operand(const opf_program *program, uint32_t i, opf_e
     if (instr->op != op || instr->args[turned ? 1 : 0] != (int)i || other >= 0)
         return NULL;
     const opf_operand *operand = &operands[-other - 1];
-    return operand->row == 0 && operand->col == 1 && operand->levels == OPF_TYPE_NONE ? operand->data : NULL;
+    const bool         plain   = operand->row == 0 && operand->col == 1 && operand->levels == OPF_TYPE_NONE && operand->rows == NULL;
+    return plain ? operand->data : NULL;
 }
 
 /* A factor and a term a column, then a clamp or nothing: a batch normalisation in front of a product or behind it. */
