@@ -6,9 +6,11 @@
  */
 #include "exec/kept.h"
 
+#include "fuse/absorb_reduce.h"
 #include "fuse/absorb_steps.h"
 #include "ops/gather.h"
 #include "ops/op.h"
+#include "ops/reduce.h"
 #include "simplify/simplify.h"
 
 #include <string.h>
@@ -291,6 +293,23 @@ static bool is_off(const opf_kept_finder *f, const opf_node *kernel, opf_kept_en
     return true;
 }
 
+/* A reduction computes while it reads: not here, and why. */
+static bool explain_reduction(opf_kept_finder *f, const opf_graph *graph, opf_node_id id, opf_node_id reader, opf_kept_entry *entry)
+{
+    const opf_node *reduction = opf_graph_node(graph, reader);
+    opf_refusal     why;
+    if (reader == 0 || reduction->op == NULL || !opf_reduce_is_known(reduction) || reduction->inputs[0] != opf_graph_node(graph, id)->outputs[0])
+        return false;
+    f->context.graph = (opf_graph *)(uintptr_t)graph; /* only asked, not changed */
+    entry->other     = reduction->name;
+    if (is_off(f, reduction, entry))
+        return true;
+    if (opf_reduce_may_compute(&f->context, reader, &why) || why.reason == NULL)
+        return false;
+    set(entry, why.code, opf_arena_copy_string(f->arena, why.reason, strlen(why.reason)));
+    return true;
+}
+
 static void explain_elementwise(opf_kept_finder *f, const opf_graph *graph, opf_node_id id, const bool *runs, opf_kept_entry *entry)
 {
     const opf_node *node   = opf_graph_node(graph, id);
@@ -299,7 +318,9 @@ static void explain_elementwise(opf_kept_finder *f, const opf_graph *graph, opf_
     const opf_node *kernel = opf_graph_node(graph, s.kernel);
     opf_node_id     reader = node->outputs[0] == 0 ? 0 : reader_of(graph, node->outputs[0], runs, 8);
     name_other(entry, graph, &s);
-    if (s.kernel == 0) {
+    if (s.kernel == 0 && explain_reduction(f, graph, id, reader, entry)) {
+        return;
+    } else if (s.kernel == 0) {
         entry->other = reader != 0 ? opf_graph_node(graph, reader)->name : entry->other;
         set(entry, OPF_MISS_NO_KERNEL, reader == 0 ? OPF_REASON("its operand is %s: no kernel stands before it, and none reads its result", describe(f, graph, &s))
                                                    : OPF_REASON("its operand is %s: no kernel stands before it; %s, which reads its result, takes no steps of this kind while reading", describe(f, graph, &s),

@@ -26,10 +26,10 @@ bool opf_steps_is_anchor(const opf_node *node)
     if (!opf_node_is_alive(node) || node->op == NULL || node->n_bodies != 0 || node->n_outputs == 0 ||
         node->outputs[0] == 0)
         return false;
-    return (node->op->traits & (OPF_CONTRACTION | OPF_NORMALIZATION)) != 0 || node->op == &opf_op_AveragePool ||
-           node->op == &opf_op_MaxPool || node->op == &opf_op_GlobalAveragePool || node->op == &opf_op_GlobalMaxPool ||
-           node->op == &opf_op_ReduceMean || node->op == &opf_op_ReduceSum || node->op == &opf_op_ReduceMax ||
-           node->op == &opf_op_Resize || (node->op == &opf_op_Identity && node->epilogue.n != 0);
+    return (node->op->traits & (OPF_CONTRACTION | OPF_NORMALIZATION | OPF_REDUCTION)) != 0 ||
+           node->op == &opf_op_AveragePool || node->op == &opf_op_MaxPool || node->op == &opf_op_GlobalAveragePool ||
+           node->op == &opf_op_GlobalMaxPool || node->op == &opf_op_Resize ||
+           (node->op == &opf_op_Identity && node->epilogue.n != 0);
 }
 
 bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value)

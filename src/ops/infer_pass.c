@@ -154,6 +154,7 @@ static opf_status infer_with(const opf_graph *graph, opf_node_id id, const opf_i
     for (uint32_t o = 0; o < node->n_outputs; o++)
         out[o] = nothing;
     if (node->prologue.n != 0 && n_in != 0) {
+        OPF_TRY(check_operands(node, &node->prologue, in, in[0], error));
         store_steps(node, &node->prologue, in[0], out);
         read         = step_info(in[0], &node->prologue.list[node->prologue.n - 1]);
         in[0]        = &read;

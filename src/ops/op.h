@@ -37,6 +37,7 @@ enum {
     OPF_NORMALIZATION = 1 << 4,
     OPF_RANDOM        = 1 << 5, /* never folded, never merged */
     OPF_SHAPE_ONLY    = 1 << 6, /* reads only the shape of input 0 */
+    OPF_REDUCTION     = 1 << 7, /* elements along some axes to one: Reduce… */
 };
 
 /* ---- inference ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All reductions. The reference sees what is reduced to one element as a strided view. */
+#include "ops/reduce.h"
 #include "ops/elementwise.h"
 #include "ops/infer.h"
 #include "ops/lift.h"
@@ -20,6 +21,36 @@ static opf_status mark_axes(const int64_t *axes, int32_t n, bool noop, int32_t r
         reduced[axis] = true;
     }
     return OPF_OK;
+}
+
+bool opf_reduce_is_known(const opf_node *node)
+{
+    return node->op != NULL && ((node->op->traits & OPF_REDUCTION) != 0 || node->op == &opf_op_GlobalAveragePool ||
+                                node->op == &opf_op_GlobalMaxPool);
+}
+
+opf_status opf_reduce_mark(const opf_node *node, const int64_t *axes, int32_t n, int32_t rank, bool *reduced,
+                           opf_error *error)
+{
+    if ((node->op->traits & OPF_REDUCTION) != 0)
+        return mark_axes(axes, n, opf_node_int(node, "noop_with_empty_axes", 0) != 0, rank, reduced, error);
+    for (int32_t i = 0; i < rank; i++)
+        reduced[i] = i >= 2;
+    return OPF_OK;
+}
+
+bool opf_reduce_find_run(const bool *reduced, int32_t rank, int32_t *first, int32_t *last)
+{
+    *first = 0;
+    *last = rank;
+    while (*first < rank && !reduced[*first])
+        (*first)++;
+    while (*last > *first && !reduced[*last - 1])
+        (*last)--;
+    bool is_run = *first < *last;
+    for (int32_t i = *first; i < *last; i++)
+        is_run = is_run && reduced[i];
+    return is_run;
 }
 
 /* What is known when the axes come with the data: keepdims keeps the rank, else their count tells it. */
@@ -317,6 +348,7 @@ static const opf_attr_def attrs[] = {{.name = "keepdims", .type = OPF_ATTR_INT, 
     const opf_op           opf_op_##op_name    = {.name      = #op_name,                                               \
                                                   .domain    = "",                                                     \
                                                   .since     = 1,                                                      \
+                                                  .traits    = OPF_REDUCTION,                                          \
                                                   .inputs    = op_name##_inputs,                                       \
                                                   .n_inputs  = OPF_COUNT(op_name##_inputs),                            \
                                                   .outputs   = op_name##_outputs,                                      \

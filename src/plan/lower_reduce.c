@@ -1,60 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ReduceMean and ReduceSum over one run of axes: rows, the pixels of channels-last images, tokens of a sequence;
-   ReduceMax over rows. The epilogue runs over the results of a thread's share while they are in cache. */
-#include "plan/planner.h"
-#include "plan/steps.h"
+/*
+ * Reductions over one run of axes: of rows, of the pixels of channels-last images, of the tokens of a sequence. A prologue
+ * runs over what is read before it is reduced, the epilogue over the results of a thread's share while they are in cache.
+ */
+#include "ops/reduce.h"
+#include "plan/reduce.h"
 
 #include <string.h>
 
-typedef struct {
-    bool max, pixels;
-    size_t outer, n, channels; /* rows of n; or images of n pixels with channels */
-    opf_ref x, y;
-    ptrdiff_t x_outer, x_n;
-    float divisor;  /* n of a mean, 1 of a sum: a product with 1/n would round once more */
-    size_t columns; /* results along the last axis that has more than one */
-    opf_bound epilogue;
-} reduce_args;
+/* What an operator does with the elements of a result. Min is the greatest of what has its sign turned. */
+static const struct {
+    const opf_op *op;
+    opf_fold fold;
+    opf_finish finish;
+    const char *by_row, *by_column;
+} kinds[] = {
+    {&opf_op_ReduceSum, OPF_FOLD_SUM, OPF_FINISH_NONE, "reduce_sum_f32", "pixel_sum_f32"},
+    {&opf_op_ReduceMean, OPF_FOLD_SUM, OPF_FINISH_NONE, "reduce_sum_f32", "pixel_sum_f32"},
+    {&opf_op_GlobalAveragePool, OPF_FOLD_SUM, OPF_FINISH_NONE, "reduce_sum_f32", "pixel_sum_f32"},
+    {&opf_op_ReduceMax, OPF_FOLD_MAX, OPF_FINISH_NONE, "reduce_max_f32", "pixel_max_f32"},
+    {&opf_op_GlobalMaxPool, OPF_FOLD_MAX, OPF_FINISH_NONE, "reduce_max_f32", "pixel_max_f32"},
+    {&opf_op_ReduceMin, OPF_FOLD_MAX, OPF_FINISH_NEGATE, "reduce_min_f32", "pixel_min_f32"},
+    {&opf_op_ReduceProd, OPF_FOLD_PRODUCT, OPF_FINISH_NONE, "reduce_product_f32", "pixel_product_f32"},
+    {&opf_op_ReduceL1, OPF_FOLD_ABS, OPF_FINISH_NONE, "reduce_abs_sum_f32", "pixel_abs_sum_f32"},
+    {&opf_op_ReduceSumSquare, OPF_FOLD_SQUARE, OPF_FINISH_NONE, "reduce_square_sum_f32", "pixel_square_sum_f32"},
+    {&opf_op_ReduceL2, OPF_FOLD_SQUARE, OPF_FINISH_ROOT, "reduce_square_sum_f32", "pixel_square_sum_f32"},
+    {&opf_op_ReduceLogSum, OPF_FOLD_SUM, OPF_FINISH_LOG, "reduce_sum_f32", "pixel_sum_f32"},
+    {&opf_op_ReduceLogSumExp, OPF_FOLD_EXP, OPF_FINISH_LOG, "reduce_exp_sum_f32", "pixel_exp_sum_f32"},
+};
 
-/* The steps on results [begin, end), a line of columns at a time. */
-static void run_epilogue(const opf_run_env *env, const reduce_args *r, size_t begin, size_t end, float *scratch)
+static size_t kind_of(const opf_node *node)
 {
-    opf_operand operands[OPF_PROGRAM_OPERANDS];
-    opf_store stores[OPF_PROGRAM_OPERANDS];
-    while (begin < end) {
-        const size_t column = begin % r->columns;
-        const size_t n = end - begin < r->columns - column ? end - begin : r->columns - column;
-        float *y = (float *)opf_ref_data(env, r->y) + begin;
-        opf_bound_at(env, &r->epilogue, begin / r->columns, 0, column, operands, stores);
-        opf_program_run(env->kern, &r->epilogue.program, operands, stores, y, (ptrdiff_t)n, y, (ptrdiff_t)n, 1, n,
-                        scratch);
-        begin += n;
-    }
+    size_t k = 0;
+    while (k < sizeof kinds / sizeof *kinds && kinds[k].op != node->op)
+        k++;
+    return k;
 }
 
-static void run_reduce(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+/* ---- axes ---- */
+
+/* The reduced axes [*first, *last); false: unknown at plan time, or no run. */
+static bool find_axes(const opf_planner *planner, const opf_node *node, int32_t rank, int32_t *first, int32_t *last)
 {
-    const reduce_args *r = args;
-    size_t step = r->pixels ? r->channels : 1;
-    for (size_t i = begin; i < end; i++) {
-        const float *x = (const float *)opf_ref_data(env, r->x) + (ptrdiff_t)i * r->x_outer;
-        float *y = (float *)opf_ref_data(env, r->y) + i * step;
-        if (r->pixels)
-            env->kern->pixel_sum(x, r->x_n, r->n, 1.0f / r->divisor, y, r->channels);
-        else
-            *y = r->max ? env->kern->reduce_max(x, r->n) : env->kern->reduce_sum(x, r->n) / r->divisor;
-    }
-    if (r->epilogue.program.n != 0)
-        run_epilogue(env, r, begin * step, end * step, scratch);
+    const opf_info *info = node->n_own_inputs > 1 && node->inputs[1] != 0 ? &planner->infos[node->inputs[1]] : NULL;
+    int64_t axes[OPF_MAX_RANK];
+    bool reduced[OPF_MAX_RANK] = {false};
+    const int32_t n = info != NULL ? info->n_values : 0;
+    if (info != NULL && (!opf_info_is_known(info) || n > OPF_MAX_RANK))
+        return false;
+    for (int32_t i = 0; i < n; i++)
+        axes[i] = info->values[i].n;
+    return opf_reduce_mark(node, axes, n, rank, reduced, NULL) == OPF_OK &&
+           opf_reduce_find_run(reduced, rank, first, last);
 }
 
-/* The result is lines of columns to the steps; operands may be broadcast over any axes before them. */
-static opf_split split_result(const opf_place *y, size_t *columns)
+/* The axes of a result, and those that it is reduced from, as the kernel walks them. */
+typedef struct walk {
+    opf_split split; /* of the operand, for the prologue */
+    int32_t first, last; /* the reduced axes */
+    bool by_row;
+} walk;
+
+static bool is_kept(const walk *w, int32_t axis)
+{
+    return axis < w->first || axis >= w->last;
+}
+
+static size_t count_axes(const opf_place *x, int32_t first, int32_t last)
+{
+    size_t n = 1;
+    for (int32_t i = first; i <= last; i++)
+        n *= (size_t)x->dims[i];
+    return n;
+}
+
+/* By rows: those of an outer index are what the axes behind have, or the axis before, to the prologue. */
+static void split_rows(const opf_place *x, walk *w)
+{
+    const bool is_last = count_axes(x, w->last, x->rank - 1) == 1, has_rows = !is_last || w->first > 0;
+    w->split = (opf_split){.outer_first = 0,
+                           .outer_last = is_last ? w->first - 2 : w->first - 1,
+                           .row_first = !has_rows ? 0 : is_last ? w->first - 1 : w->last,
+                           .row_last = is_last ? w->first - 1 : x->rank - 1,
+                           .col = w->first,
+                           .more_cols = w->last - 1 - w->first};
+}
+
+/* By columns: axes [col, col + more] are those. */
+static void split_columns(walk *w, int32_t outer_last, int32_t col, int32_t more)
+{
+    w->split = (opf_split){.outer_first = 0,
+                           .outer_last = outer_last,
+                           .row_first = w->first,
+                           .row_last = w->last - 1,
+                           .col = col,
+                           .more_cols = more};
+}
+
+/* False: neither the elements of a result are neighbours in memory, nor the axes behind them, nor the channels of an
+   image. */
+static bool choose_walk(const opf_place *x, walk *w)
+{
+    const int32_t rank = x->rank;
+    const size_t n = count_axes(x, w->first, w->last - 1), behind = count_axes(x, w->last, rank - 1);
+    int64_t next, inner;
+    if (!opf_place_linear(x, w->first, w->last - 1, &next))
+        return false;
+    w->by_row = next == 1 || (n == 1 && behind == 1);
+    if (w->by_row)
+        split_rows(x, w);
+    else if (behind > 1)
+        split_columns(w, w->first - 1, w->last, rank - 1 - w->last);
+    else
+        split_columns(w, w->first - 2, w->first - 1, 0);
+    if (w->by_row)
+        return true;
+    return behind > 1 ? opf_place_linear(x, w->last, rank - 1, &inner) && inner == 1
+                      : w->first > 0 && x->strides[w->first - 1] == 1;
+}
+
+/* ---- steps ---- */
+
+/* The result is lines of columns to the epilogue; operands may be broadcast over any axes before them. */
+static opf_split split_result(const opf_place *y, size_t *line)
 {
     int32_t col = y->rank - 1;
     while (col > 0 && y->dims[col] == 1)
         col--;
-    *columns = col >= 0 ? (size_t)y->dims[col] : 1;
+    *line = col >= 0 ? (size_t)y->dims[col] : 1;
     return (opf_split){.outer_first = 0,
                        .outer_last = col - 1,
                        .row_first = 0,
@@ -63,89 +136,142 @@ static opf_split split_result(const opf_place *y, size_t *columns)
                        .more_cols = col >= 0 ? y->rank - 1 - col : 0};
 }
 
-/* The reduced axes as a mask; false: unknown at plan time. */
-static bool read_axes(const opf_planner *planner, const opf_node *node, int32_t rank, bool *reduced)
+/* The least element is the greatest of what has its sign turned. */
+static bool append_negation(opf_program *program)
 {
-    memset(reduced, 0, OPF_MAX_RANK * sizeof *reduced);
-    const opf_info *axes = node->n_own_inputs > 1 && node->inputs[1] != 0 ? &planner->infos[node->inputs[1]] : NULL;
-    if (axes != NULL && !opf_info_is_known(axes))
+    if (program->n == OPF_PROGRAM_MAX)
         return false;
-    if (axes == NULL || axes->n_values == 0) {
-        for (int32_t i = 0; i < rank; i++)
-            reduced[i] = opf_node_int(node, "noop_with_empty_axes", 0) == 0;
-        return true;
-    }
-    for (int32_t i = 0; i < axes->n_values; i++)
-        reduced[axes->values[i].n < 0 ? axes->values[i].n + rank : axes->values[i].n] = true;
+    program->instr[program->n] = (opf_instr){.op = OPF_EW_NEG, .args = {(int16_t)program->n, 0}, .store = -1};
+    program->n++;
     return true;
+}
+
+/* Where every result finds its elements. */
+static opf_status place_outer(opf_planner *planner, const opf_place *x, const walk *w, opf_reduction *r, opf_error *error)
+{
+    opf_place kept = *x; /* without the axes of a result */
+    int64_t stride;
+    kept.rank = 0;
+    for (int32_t i = 0; i < x->rank; i++)
+        if (is_kept(w, i) && (w->by_row || i < w->split.col || i > w->split.col + w->split.more_cols)) {
+            kept.dims[kept.rank] = x->dims[i];
+            kept.strides[kept.rank++] = x->strides[i];
+        }
+    r->outer = count_axes(&kept, 0, kept.rank - 1);
+    if (opf_place_linear(&kept, 0, kept.rank - 1, &stride)) {
+        r->x_outer = (ptrdiff_t)stride;
+        return OPF_OK;
+    }
+    r->x_outers = opf_place_offsets(planner->arena, &kept, 0, kept.rank - 1);
+    OPF_OOM_IF(error, r->x_outers == NULL);
+    return OPF_OK;
+}
+
+static opf_status add_step(opf_planner *planner, const opf_reduction *r, const char *kernel, opf_error *error)
+{
+    opf_reduction *kept = opf_arena_copy(planner->arena, r, sizeof *r);
+    OPF_OOM_IF(error, kept == NULL);
+    const opf_plan_step step = {.kernel = kernel,
+                                .run = opf_reduction_run,
+                                .args = kept,
+                                .units = opf_reduction_units(r),
+                                .scratch_bytes = opf_reduction_scratch(r),
+                                .flops = (double)(r->outer * r->n * r->columns) * (1 + r->prologue.program.n)};
+    return opf_plan_add_step(planner, &step, error);
+}
+
+/* What joins the pieces of every result. */
+static opf_reduction second_half(const opf_reduction *r, const opf_place *parts)
+{
+    opf_reduction second = *r;
+    second.fold = r->fold == OPF_FOLD_MAX || r->fold == OPF_FOLD_PRODUCT ? r->fold : OPF_FOLD_SUM;
+    second.by_row = r->columns == 1;
+    second.n = r->pieces;
+    second.x = opf_place_ref(parts);
+    second.x_n = (ptrdiff_t)r->columns;
+    second.x_outer = (ptrdiff_t)(r->pieces * r->columns);
+    second.x_outers = NULL;
+    second.prologue = (opf_bound){0};
+    opf_reduction_divide(&second, false);
+    return second;
+}
+
+/* In one step; in two where a result is taken in pieces. */
+static opf_status plan_steps(opf_planner *planner, opf_reduction *r, const opf_place *x, const opf_place *y,
+                             const opf_place *p_in, const opf_place *p_out, const char *kernel, opf_error *error)
+{
+    opf_place parts;
+    const opf_place *result = y;
+    opf_reduction first = *r;
+    if (r->pieces > 1) {
+        const int64_t dims[] = {(int64_t)r->outer, (int64_t)r->pieces, (int64_t)r->columns};
+        OPF_TRY(opf_plan_alloc_temporary(planner, OPF_FLOAT, 3, dims, NULL, &parts, error));
+        result = &parts;
+        first.y = opf_place_ref(&parts);
+        first.finish = OPF_FINISH_NONE;
+        first.divisor = 1;
+        first.epilogue = (opf_bound){0};
+    }
+    OPF_TRY(add_step(planner, &first, kernel, error));
+    opf_plan_reads(planner, x);
+    opf_plan_writes(planner, result);
+    opf_bound_touch(planner, &first.prologue, p_in, p_out);
+    if (r->pieces == 1)
+        return OPF_OK;
+    *r = second_half(r, &parts);
+    OPF_TRY(add_step(planner, r, r->by_row ? "reduce_parts_f32" : "pixel_parts_f32", error));
+    opf_plan_reads(planner, &parts);
+    opf_plan_writes(planner, y);
+    return OPF_OK;
 }
 
 opf_status opf_lower_reduce(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
-    bool reduced[OPF_MAX_RANK];
-    opf_lowered lowered;
-    if ((node->op != &opf_op_ReduceMean && node->op != &opf_op_ReduceSum && node->op != &opf_op_ReduceMax) ||
-        node->prologue.n != 0 || planner->infos[node->inputs[0]].type != OPF_FLOAT ||
-        !opf_lower_steps(planner, node, &node->epilogue, &lowered))
+    const size_t k = kind_of(node);
+    opf_lowered prologue, epilogue;
+    opf_place x, y, p_in[OPF_PROGRAM_OPERANDS], p_out[OPF_PROGRAM_OPERANDS], e_in[OPF_PROGRAM_OPERANDS],
+        e_out[OPF_PROGRAM_OPERANDS];
+    walk w;
+    int64_t stride;
+    if (k == sizeof kinds / sizeof *kinds || planner->infos[node->inputs[0]].type != OPF_FLOAT ||
+        !opf_lower_steps(planner, node, &node->prologue, &prologue) ||
+        !opf_lower_steps(planner, node, &node->epilogue, &epilogue))
         return OPF_OK;
-    reduce_args r = {.max = node->op == &opf_op_ReduceMax};
-    opf_place x, y;
+    opf_reduction r = {.fold = kinds[k].fold, .finish = kinds[k].finish, .divisor = 1, .rows = 1};
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &x, error));
-    if (opf_place_elements(&x) == 0 || x.rank == 0 || !read_axes(planner, node, x.rank, reduced))
-        return OPF_OK;
-    /* The reduced axes must be one run [first, last); what is kept on both sides has strides of its own. */
-    int32_t first = 0, last = x.rank;
-    while (first < x.rank && !reduced[first])
-        first++;
-    while (last > first && !reduced[last - 1])
-        last--;
-    for (int32_t i = first; i < last; i++)
-        if (!reduced[i])
-            return OPF_OK;
-    int64_t n, outer, inner;
-    if (first == last || !opf_place_linear(&x, first, last - 1, &n) || !opf_place_linear(&x, last, x.rank - 1, &inner))
-        return OPF_OK;
-    r.n = 1;
-    for (int32_t i = first; i < last; i++)
-        r.n *= (size_t)x.dims[i];
-    r.channels = 1;
-    for (int32_t i = last; i < x.rank; i++)
-        r.channels *= (size_t)x.dims[i];
-    bool images = last == x.rank && first == 2 && x.strides[1] == 1 && n != 1; /* channels-last, channels kept */
-    if (images)
-        r.channels = (size_t)x.dims[1];
-    r.pixels = images || r.channels > 1;
-    if (r.pixels ? r.max || (!images && inner != 1) : n != 1 && r.n != 1)
-        return OPF_OK;
-    if (!opf_place_linear(&x, 0, images ? 0 : first - 1, &outer))
+    if (opf_place_elements(&x) == 0 || !find_axes(planner, node, x.rank, &w.first, &w.last) ||
+        (r.finish == OPF_FINISH_NEGATE && !append_negation(&prologue.program)))
         return OPF_OK;
     *done = true;
+    if (!choose_walk(&x, &w)) {
+        OPF_TRY(opf_plan_dense(planner, &x, NULL, error));
+        OPF_FAIL_IF(error, !choose_walk(&x, &w), OPF_INTERNAL, "a dense operand is not reduced by rows or columns");
+    }
+    r.by_row = w.by_row;
+    r.n = count_axes(&x, w.first, w.last - 1);
+    r.columns = w.by_row ? 1 : count_axes(&x, w.split.col, w.split.col + w.split.more_cols);
+    (void)opf_place_linear(&x, w.first, w.last - 1, &stride);
+    r.x_n = (ptrdiff_t)stride;
+    OPF_TRY(place_outer(planner, &x, &w, &r, error));
+    if (w.by_row)
+        r.rows = count_axes(&x, w.split.row_first, w.split.row_last);
+    if (w.by_row && opf_place_linear(&x, w.split.row_first, w.split.row_last, &stride))
+        r.x_row = (ptrdiff_t)stride;
+    if (node->op == &opf_op_ReduceMean || node->op == &opf_op_GlobalAveragePool)
+        r.divisor = (double)r.n;
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], NULL, &y, error));
-    r.outer = opf_place_elements(&x) / r.n / r.channels;
     r.x = opf_place_ref(&x);
     r.y = opf_place_ref(&y);
-    r.x_outer = (ptrdiff_t)outer;
-    r.x_n = (ptrdiff_t)n;
-    r.divisor = node->op == &opf_op_ReduceMean ? (float)r.n : 1.0f;
-    opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
-    opf_split split = split_result(&y, &r.columns);
-    if (lowered.program.n != 0)
-        OPF_TRY(opf_bind(planner, &lowered, &y, split, &r.epilogue, operands, stores, error));
-    reduce_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
-    OPF_OOM_IF(error, kept == NULL);
-    opf_plan_step step = {.kernel = r.pixels ? "pixel_sum_f32"
-                                    : r.max  ? "reduce_max_f32"
-                                             : "reduce_sum_f32",
-                          .run = run_reduce,
-                          .args = kept,
-                          .units = r.outer,
-                          .scratch_bytes = opf_program_scratch(&r.epilogue.program) * sizeof(float),
-                          .flops = (double)opf_place_elements(&x)};
-    OPF_TRY(opf_plan_add_step(planner, &step, error));
-    opf_plan_reads(planner, &x);
-    opf_plan_writes(planner, &y);
-    if (lowered.program.n != 0)
-        opf_bound_touch(planner, &r.epilogue, operands, stores);
+    const opf_split results = split_result(&y, &r.line);
+    if (prologue.program.n != 0)
+        OPF_TRY(opf_bind(planner, &prologue, &x, w.split, &r.prologue, p_in, p_out, error));
+    if (epilogue.program.n != 0)
+        OPF_TRY(opf_bind(planner, &epilogue, &y, results, &r.epilogue, e_in, e_out, error));
+    const bool may_split = node->prologue.n != 0 && r.fold != OPF_FOLD_EXP && r.finish != OPF_FINISH_ROOT &&
+                           r.finish != OPF_FINISH_LOG && r.fold != OPF_FOLD_PRODUCT;
+    opf_reduction_divide(&r, may_split);
+    OPF_TRY(plan_steps(planner, &r, &x, &y, p_in, p_out, w.by_row ? kinds[k].by_row : kinds[k].by_column, error));
+    opf_bound_touch(planner, &r.epilogue, e_in, e_out);
     return OPF_OK;
 }
