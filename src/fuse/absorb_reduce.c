@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise nodes before a reduction become its prologue: they are computed in L1 while the operand is read, and never
- * stored. Anchors take their epilogues first, so what is left here has no better home. A node goes along when all that
- * reads it does, so nothing outside depends on the nodes, and each element is computed once.
+ * Elementwise nodes before a reduction become its prologue: they are computed in L1 while the operand is read, and
+ * never stored. Anchors take their epilogues first, so what is left here has no better home. A node goes along when all
+ * that reads it does, so nothing outside depends on the nodes, and each element is computed once.
  */
 #include "fuse/absorb_reduce.h"
 #include "fuse/absorb_steps.h"
@@ -72,15 +72,16 @@ static bool is_whole(const chain *c, const opf_info *info, int32_t first, int32_
         const int32_t own = axis - (c->operand.rank - info->rank);
         const bool is_one = own < 0 || opf_dim_is(info->dims[own], 1);
         one = one && is_one;
-        all = all && (own >= 0 ? opf_dim_equal(info->dims[own], c->operand.dims[axis])
-                               : opf_dim_is(c->operand.dims[axis], 1));
+        all = all &&
+              (own >= 0 ? opf_dim_equal(info->dims[own], c->operand.dims[axis]) : opf_dim_is(c->operand.dims[axis], 1));
     }
     return one || all;
 }
 
 /* Kernels step along the reduced axes, and along those behind them, with one stride: another operand would first be
    written out as large as what is reduced. */
-static bool check_operand(opf_fuse_context *context, const chain *c, opf_value_id value, opf_node_id at, opf_refusal *why)
+static bool check_operand(opf_fuse_context *context, const chain *c, opf_value_id value, opf_node_id at,
+                          opf_refusal *why)
 {
     const opf_value *v = opf_graph_value(context->graph, value);
     if (v->info.type != OPF_FLOAT)
@@ -88,10 +89,11 @@ static bool check_operand(opf_fuse_context *context, const chain *c, opf_value_i
                           opf_type_name(v->info.type));
     if (v->info.rank < 0 || v->info.rank > c->operand.rank || !is_whole(c, &v->info, c->first, c->last) ||
         !is_whole(c, &v->info, c->last, c->operand.rank))
-        return opf_refuse(context, why, OPF_MISS_NO_GAIN, at,
-                          "operand %s varies along some of the axes that are reduced, or lie behind those, and not along "
-                          "others: it would be copied to the size of what is reduced",
-                          v->name);
+        return opf_refuse(
+            context, why, OPF_MISS_NO_GAIN, at,
+            "operand %s varies along some of the axes that are reduced, or lie behind those, and not along "
+            "others: it would be copied to the size of what is reduced",
+            v->name);
     return true;
 }
 
@@ -250,7 +252,8 @@ static void sort_nodes(const opf_graph *graph, const chain *c, opf_step_plan *pl
             for (uint32_t j = 0; j < plan->n; j++)
                 ready = ready && plan->nodes[j] != c->nodes[k];
             for (uint32_t i = 0; ready && i < node->n_inputs; i++) {
-                const opf_node_id producer = node->inputs[i] != 0 ? opf_graph_value(graph, node->inputs[i])->producer : 0;
+                const opf_node_id producer =
+                    node->inputs[i] != 0 ? opf_graph_value(graph, node->inputs[i])->producer : 0;
                 bool is_there = !is_taken(c, producer);
                 for (uint32_t j = 0; j < plan->n && !is_there; j++)
                     is_there = plan->nodes[j] == producer;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions over one run of axes: of rows, of the pixels of channels-last images, of the tokens of a sequence. A prologue
- * runs over what is read before it is reduced, the epilogue over the results of a thread's share while they are in cache.
+ * Reductions over one run of axes: of rows, of the pixels of channels-last images, of the tokens of a sequence. A
+ * prologue runs over what is read before it is reduced, the epilogue over the results of a thread's share while they
+ * are in cache.
  */
 #include "ops/reduce.h"
 #include "plan/reduce.h"
@@ -56,7 +57,7 @@ static bool find_axes(const opf_planner *planner, const opf_node *node, int32_t 
 
 /* The axes of a result, and those that it is reduced from, as the kernel walks them. */
 typedef struct walk {
-    opf_split split; /* of the operand, for the prologue */
+    opf_split split;     /* of the operand, for the prologue */
     int32_t first, last; /* the reduced axes */
     bool by_row;
 } walk;
@@ -74,14 +75,26 @@ static size_t count_axes(const opf_place *x, int32_t first, int32_t last)
     return n;
 }
 
+/* The last axis before those that are reduced which has more than one element; -1: none. */
+static int32_t axis_before(const opf_place *x, const walk *w)
+{
+    int32_t axis = w->first - 1;
+    while (axis >= 0 && x->dims[axis] == 1)
+        axis--;
+    return axis;
+}
+
 /* By rows: those of an outer index are what the axes behind have, or the axis before, to the prologue. */
 static void split_rows(const opf_place *x, walk *w)
 {
-    const bool is_last = count_axes(x, w->last, x->rank - 1) == 1, has_rows = !is_last || w->first > 0;
+    const bool is_last = count_axes(x, w->last, x->rank - 1) == 1;
+    const int32_t before = axis_before(x, w);
     w->split = (opf_split){.outer_first = 0,
-                           .outer_last = is_last ? w->first - 2 : w->first - 1,
-                           .row_first = !has_rows ? 0 : is_last ? w->first - 1 : w->last,
-                           .row_last = is_last ? w->first - 1 : x->rank - 1,
+                           .outer_last = is_last ? before - 1 : w->first - 1,
+                           .row_first = !is_last     ? w->last
+                                        : before < 0 ? 0
+                                                     : before,
+                           .row_last = is_last ? before : x->rank - 1,
                            .col = w->first,
                            .more_cols = w->last - 1 - w->first};
 }
@@ -95,6 +108,19 @@ static void split_columns(walk *w, int32_t outer_last, int32_t col, int32_t more
                            .row_last = w->last - 1,
                            .col = col,
                            .more_cols = more};
+}
+
+/* In which order the elements of a result are taken makes no difference: as they lie. */
+static void sort_run(opf_place *x, const walk *w)
+{
+    for (int32_t i = w->first + 1; i < w->last; i++)
+        for (int32_t k = i; k > w->first && x->strides[k] > x->strides[k - 1]; k--) {
+            const int64_t dim = x->dims[k], stride = x->strides[k];
+            x->dims[k] = x->dims[k - 1];
+            x->strides[k] = x->strides[k - 1];
+            x->dims[k - 1] = dim;
+            x->strides[k - 1] = stride;
+        }
 }
 
 /* False: neither the elements of a result are neighbours in memory, nor the axes behind them, nor the channels of an
@@ -112,11 +138,11 @@ static bool choose_walk(const opf_place *x, walk *w)
     else if (behind > 1)
         split_columns(w, w->first - 1, w->last, rank - 1 - w->last);
     else
-        split_columns(w, w->first - 2, w->first - 1, 0);
+        split_columns(w, axis_before(x, w) - 1, axis_before(x, w), 0);
     if (w->by_row)
         return true;
     return behind > 1 ? opf_place_linear(x, w->last, rank - 1, &inner) && inner == 1
-                      : w->first > 0 && x->strides[w->first - 1] == 1;
+                      : w->split.col >= 0 && x->strides[w->split.col] == 1;
 }
 
 /* ---- steps ---- */
@@ -146,8 +172,29 @@ static bool append_negation(opf_program *program)
     return true;
 }
 
+/* What is read becomes an operand of the program, which reads on any strides. */
+static bool make_operand(opf_lowered *lowered, opf_value_id value)
+{
+    opf_program *program = &lowered->program;
+    int16_t operand = 0;
+    while (operand < (int16_t)program->n_operands && lowered->operands[operand] != value)
+        operand++;
+    if (operand == OPF_PROGRAM_OPERANDS)
+        return false;
+    if (operand == (int16_t)program->n_operands)
+        lowered->operands[program->n_operands++] = value;
+    if (program->n == 0)
+        program->instr[program->n++] = (opf_instr){.op = OPF_EW_COPY, .store = -1};
+    for (uint32_t i = 0; i < program->n; i++)
+        for (int a = 0; a < (opf_ew_reads_b(program->instr[i].op) ? 2 : 1); a++)
+            if (program->instr[i].args[a] == 0)
+                program->instr[i].args[a] = (int16_t)(-1 - operand);
+    return true;
+}
+
 /* Where every result finds its elements. */
-static opf_status place_outer(opf_planner *planner, const opf_place *x, const walk *w, opf_reduction *r, opf_error *error)
+static opf_status place_outer(opf_planner *planner, const opf_place *x, const walk *w, opf_reduction *r,
+                              opf_error *error)
 {
     opf_place kept = *x; /* without the axes of a result */
     int64_t stride;
@@ -165,6 +212,37 @@ static opf_status place_outer(opf_planner *planner, const opf_place *x, const wa
     r->x_outers = opf_place_offsets(planner->arena, &kept, 0, kept.rank - 1);
     OPF_OOM_IF(error, r->x_outers == NULL);
     return OPF_OK;
+}
+
+/* As x lies, else by rows whose elements the program gathers; the last resort is a copy. */
+static opf_status find_walk(opf_planner *planner, const opf_node *node, opf_lowered *prologue, opf_place *x, walk *w,
+                            bool *gathers, opf_error *error)
+{
+    opf_place sorted = *x;
+    sort_run(&sorted, w);
+    if (choose_walk(x, w))
+        return OPF_OK;
+    if (prologue->program.n_operands == 0 && choose_walk(&sorted, w)) {
+        *x = sorted;
+        return OPF_OK;
+    }
+    if (make_operand(prologue, node->inputs[0])) {
+        *gathers = w->by_row = true;
+        split_rows(x, w);
+        return OPF_OK;
+    }
+    OPF_TRY(opf_plan_dense(planner, x, NULL, error));
+    OPF_FAIL_IF(error, !choose_walk(x, w), OPF_INTERNAL, "a dense operand is not reduced by rows or columns");
+    return OPF_OK;
+}
+
+/* An operand that has to be copied is row-major then: that splits along any axes, as the layout of x may not. */
+static opf_status bind_prologue(opf_planner *planner, const opf_lowered *prologue, const opf_place *x, opf_split split,
+                                opf_bound *bound, opf_place *operands, opf_place *stores, opf_error *error)
+{
+    opf_place shape = *x;
+    opf_place_set_dense(&shape, NULL);
+    return opf_bind(planner, prologue, &shape, split, bound, operands, stores, error);
 }
 
 static opf_status add_step(opf_planner *planner, const opf_reduction *r, const char *kernel, opf_error *error)
@@ -244,10 +322,7 @@ opf_status opf_lower_reduce(opf_planner *planner, opf_node_id id, bool *done, op
         (r.finish == OPF_FINISH_NEGATE && !append_negation(&prologue.program)))
         return OPF_OK;
     *done = true;
-    if (!choose_walk(&x, &w)) {
-        OPF_TRY(opf_plan_dense(planner, &x, NULL, error));
-        OPF_FAIL_IF(error, !choose_walk(&x, &w), OPF_INTERNAL, "a dense operand is not reduced by rows or columns");
-    }
+    OPF_TRY(find_walk(planner, node, &prologue, &x, &w, &r.gathers, error));
     r.by_row = w.by_row;
     r.n = count_axes(&x, w.first, w.last - 1);
     r.columns = w.by_row ? 1 : count_axes(&x, w.split.col, w.split.col + w.split.more_cols);
@@ -265,7 +340,7 @@ opf_status opf_lower_reduce(opf_planner *planner, opf_node_id id, bool *done, op
     r.y = opf_place_ref(&y);
     const opf_split results = split_result(&y, &r.line);
     if (prologue.program.n != 0)
-        OPF_TRY(opf_bind(planner, &prologue, &x, w.split, &r.prologue, p_in, p_out, error));
+        OPF_TRY(bind_prologue(planner, &prologue, &x, w.split, &r.prologue, p_in, p_out, error));
     if (epilogue.program.n != 0)
         OPF_TRY(opf_bind(planner, &epilogue, &y, results, &r.epilogue, e_in, e_out, error));
     const bool may_split = node->prologue.n != 0 && r.fold != OPF_FOLD_EXP && r.finish != OPF_FINISH_ROOT &&

@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    TILE = 4096,        /* floats that the prologue computes at once */
-    COLUMNS = 64,       /* of a unit: as many as the kernels sum at once */
-    FEW_UNITS = 8,      /* fewer leave threads idle */
-    PIECE = 16 * TILE   /* elements of a unit that is part of a result */
+    TILE = 4096,      /* floats that the prologue computes at once */
+    COLUMNS = 64,     /* of a unit: as many as the kernels sum at once */
+    FEW_UNITS = 8,    /* fewer leave threads idle */
+    PIECE = 16 * TILE /* elements of a unit that is part of a result */
 };
 
 /* ---- layout ---- */
@@ -23,7 +23,8 @@ void opf_reduction_divide(opf_reduction *r, bool may_split)
     if (may_split && r->outer * r->blocks < FEW_UNITS && r->n / 4 > PIECE / r->block)
         r->piece = PIECE / r->block;
     r->pieces = opf_divide_up(r->n, r->piece);
-    r->together = r->by_row && r->prologue.program.n != 0 && r->x_row != 0 && r->n < TILE ? TILE / r->n : 1;
+    const bool has_rows = r->by_row && r->prologue.program.n != 0 && (r->gathers || r->x_row != 0);
+    r->together = has_rows && r->n < TILE ? TILE / r->n : 1;
 }
 
 size_t opf_reduction_units(const opf_reduction *r)
@@ -40,16 +41,16 @@ static bool has_tile(const opf_reduction *r)
 typedef struct totals {
     double *sum;   /* so far; of MAX the greatest */
     double *shift; /* EXP: what was subtracted */
-    float  *part;  /* of one tile */
-    float  *tile;
-    float  *program;
+    float *part;   /* of one tile */
+    float *tile;
+    float *program;
 } totals;
 
 static size_t lay_out(const opf_reduction *r, char *scratch, totals *t)
 {
     const size_t prologue = opf_program_scratch(&r->prologue.program);
     const size_t epilogue = opf_program_scratch(&r->epilogue.program);
-    size_t       at = 0;
+    size_t at = 0;
     t->sum = (double *)(void *)(scratch + at);
     at += opf_round_64(r->block * sizeof(double));
     t->shift = (double *)(void *)(scratch + at);
@@ -73,8 +74,8 @@ size_t opf_reduction_scratch(const opf_reduction *r)
 /* A tile: n elements that are `next` apart to each of `cols` results; by_row, those are neighbours and cols is 1. */
 typedef struct tile {
     const float *x;
-    ptrdiff_t    next;
-    size_t       n, cols;
+    ptrdiff_t next;
+    size_t n, cols;
 } tile;
 
 static void column_max(const opf_kern *kern, const tile *x, float *part)
@@ -229,9 +230,9 @@ static const float *outer_data(const opf_run_env *env, const opf_reduction *r, s
 static tile compute_tile(const opf_run_env *env, const opf_reduction *r, size_t outer, size_t rows, size_t first,
                          size_t n, size_t column, size_t cols, const totals *t)
 {
-    const float *x = outer_data(env, r, outer) + (ptrdiff_t)first * r->x_n + (ptrdiff_t)column;
-    opf_operand  operands[OPF_PROGRAM_OPERANDS];
-    opf_store    stores[OPF_PROGRAM_OPERANDS];
+    const float *x = r->gathers ? NULL : outer_data(env, r, outer) + (ptrdiff_t)first * r->x_n + (ptrdiff_t)column;
+    opf_operand operands[OPF_PROGRAM_OPERANDS];
+    opf_store stores[OPF_PROGRAM_OPERANDS];
     if (r->prologue.program.n == 0)
         return (tile){x, r->x_n, n, cols};
     if (r->by_row) {
@@ -261,8 +262,7 @@ static void run_unit(const opf_run_env *env, const opf_reduction *r, size_t unit
     const size_t height = has_tile(r) ? TILE / cols : r->n;
     begin_unit(r, cols, t);
     for (size_t i = begin; i < end; i += height) {
-        const tile x =
-            compute_tile(env, r, outer, 1, i, end - i < height ? end - i : height, column, cols, t);
+        const tile x = compute_tile(env, r, outer, 1, i, end - i < height ? end - i : height, column, cols, t);
         fold_tile(env->kern, r, &x, t);
     }
     finish_unit(r, cols, t, (float *)opf_ref_data(env, r->y) + result_of(r, unit));
@@ -271,7 +271,7 @@ static void run_unit(const opf_run_env *env, const opf_reduction *r, size_t unit
 /* Short rows: the prologue computes several at once. */
 static void run_rows(const opf_run_env *env, const opf_reduction *r, size_t outer, size_t rows, totals *t)
 {
-    tile   x = compute_tile(env, r, outer, rows, 0, r->n, 0, 1, t);
+    tile x = compute_tile(env, r, outer, rows, 0, r->n, 0, 1, t);
     float *y = (float *)opf_ref_data(env, r->y) + outer;
     for (size_t i = 0; i < rows; i++, x.x += r->n) {
         begin_unit(r, 1, t);
@@ -284,11 +284,11 @@ static void run_rows(const opf_run_env *env, const opf_reduction *r, size_t oute
 static void run_epilogue(const opf_run_env *env, const opf_reduction *r, size_t begin, size_t end, float *scratch)
 {
     opf_operand operands[OPF_PROGRAM_OPERANDS];
-    opf_store   stores[OPF_PROGRAM_OPERANDS];
+    opf_store stores[OPF_PROGRAM_OPERANDS];
     while (begin < end) {
         const size_t column = begin % r->line;
         const size_t n = end - begin < r->line - column ? end - begin : r->line - column;
-        float       *y = (float *)opf_ref_data(env, r->y) + begin;
+        float *y = (float *)opf_ref_data(env, r->y) + begin;
         opf_bound_at(env, &r->epilogue, begin / r->line, 0, column, operands, stores);
         opf_program_run(env->kern, &r->epilogue.program, operands, stores, y, (ptrdiff_t)n, y, (ptrdiff_t)n, 1, n,
                         scratch);
@@ -299,11 +299,11 @@ static void run_epilogue(const opf_run_env *env, const opf_reduction *r, size_t 
 void opf_reduction_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const opf_reduction *r = args;
-    totals               t;
+    totals t;
     (void)lay_out(r, scratch, &t);
     for (size_t unit = begin; unit < end;) {
         const size_t left = r->rows - unit % r->rows; /* rows of one outer index of the prologue */
-        size_t       n = 1;
+        size_t n = 1;
         if (r->together > 1) {
             n = r->together < left ? r->together : left;
             n = n < end - unit ? n : end - unit;
