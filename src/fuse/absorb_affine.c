@@ -119,7 +119,7 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
 {
     opf_graph *graph = context->graph;
     const opf_node *node = opf_graph_node(graph, id);
-    affine a = {NULL};
+    affine a = {NULL, NULL};
     const char *why = check_parameters(graph, node);
     if (why == NULL)
         OPF_TRY(compute(graph, node, &a, &why, error));
