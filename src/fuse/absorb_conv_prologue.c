@@ -133,16 +133,6 @@ static void leave_hosted(const opf_graph *graph, chain *c)
     }
 }
 
-/* The reader reads the value once, and nothing else does: an epilogue may read what its convolution reads. */
-static bool is_read_once(opf_fuse_context *context, opf_value_id value, opf_node_id reader, opf_refusal *why)
-{
-    const opf_graph *graph = context->graph;
-    return opf_legal_uses(context, value, &reader, 1, why) &&
-           (opf_graph_single_use(graph, value) != NULL ||
-            opf_refuse(context, why, OPF_MISS_USED_OUTSIDE, reader, "%s is also read by the epilogue of %s",
-                       opf_graph_value(graph, value)->name, opf_graph_node(graph, reader)->name));
-}
-
 /* The node that makes c->top goes along, with operand `main` from above; `reader` is what reads it. A node of another
    kind is refused without a word: nothing that could be a prologue stands there. */
 static bool may_join(opf_fuse_context *context, const chain *c, opf_node_id reader, uint32_t *main, opf_refusal *why)
@@ -154,7 +144,7 @@ static bool may_join(opf_fuse_context *context, const chain *c, opf_node_id read
     *main = 0;
     if (value->producer == 0 || value->info.type != OPF_FLOAT || (!is_norm && !opf_steps_is_candidate(graph, value->producer)))
         return false;
-    return (is_norm || find_main(context, value->producer, main, why)) && is_read_once(context, c->top, reader, why);
+    return (is_norm || find_main(context, value->producer, main, why)) && opf_legal_read_once(context, c->top, reader, why);
 }
 
 /* why: of the node that is nearest to the convolution, when that is refused. */

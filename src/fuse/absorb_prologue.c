@@ -5,9 +5,9 @@
  * as an extra output when others need it, as in pre-norm transformers.
  */
 #include "fuse/absorb_steps.h"
+#include "ops/rows.h"
 
-/* Elements of a row up to which a Softmax without steps turns blocks of rows (lower_rows.c), which gains more. */
-enum { MAX_ADDS = 3, SHORT_ROW = 16 };
+enum { MAX_ADDS = 3 };
 
 typedef struct add_chain {
     opf_node_id adds[MAX_ADDS]; /* nearest to the norm first */
@@ -24,7 +24,7 @@ static bool is_softmax(const opf_node *node)
 static bool is_short(const opf_graph *graph, const opf_node *softmax)
 {
     const opf_info *x = &opf_graph_value(graph, softmax->inputs[0])->info;
-    return x->rank > 0 && opf_dim_is_number(x->dims[x->rank - 1]) && x->dims[x->rank - 1].n <= SHORT_ROW;
+    return x->rank > 0 && opf_dim_is_number(x->dims[x->rank - 1]) && x->dims[x->rank - 1].n <= OPF_SHORT_ROW;
 }
 
 static const char *rule_of(const opf_node *node)

@@ -47,16 +47,6 @@ static bool check_axes(opf_fuse_context *context, opf_node_id id, chain *c, opf_
     return true;
 }
 
-/* The reduction alone reads the value, once: its epilogue may read what it reduces. */
-static bool check_reader(opf_fuse_context *context, opf_value_id value, opf_node_id reader, opf_refusal *why)
-{
-    const opf_graph *graph = context->graph;
-    return opf_legal_uses(context, value, &reader, 1, why) &&
-           (opf_graph_single_use(graph, value) != NULL ||
-            opf_refuse(context, why, OPF_MISS_USED_OUTSIDE, reader, "%s is also read by the epilogue of %s",
-                       opf_graph_value(graph, value)->name, opf_graph_node(graph, reader)->name));
-}
-
 /* ---- operands ---- */
 
 static bool has_shape(opf_fuse_context *context, const chain *c, opf_value_id value)
@@ -224,7 +214,7 @@ static bool find_chain(opf_fuse_context *context, opf_node_id id, chain *c, opf_
     if (operand->info.type != OPF_FLOAT)
         return opf_refuse(context, why, OPF_MISS_DTYPE, id, "%s has elements of type %s, must be float", operand->name,
                           opf_type_name(operand->info.type));
-    if (!check_reader(context, node->inputs[0], id, why) || !check_axes(context, id, c, why))
+    if (!opf_legal_read_once(context, node->inputs[0], id, why) || !check_axes(context, id, c, why))
         return false;
     if (!is_node)
         return check_region(context, c, producer, why);

@@ -49,6 +49,15 @@ bool opf_legal_uses(opf_fuse_context *context, opf_value_id value, const opf_nod
     return true;
 }
 
+bool opf_legal_read_once(opf_fuse_context *context, opf_value_id value, opf_node_id reader, opf_refusal *why)
+{
+    const opf_graph *graph = context->graph;
+    return opf_legal_uses(context, value, &reader, 1, why) &&
+           (opf_graph_single_use(graph, value) != NULL ||
+            opf_refuse(context, why, OPF_MISS_USED_OUTSIDE, reader, "%s is also read by the epilogue of %s",
+                       opf_graph_value(graph, value)->name, opf_graph_node(graph, reader)->name));
+}
+
 bool opf_legal_interior(opf_fuse_context *context, const opf_node_id *nodes, uint32_t n, const opf_value_id *kept,
                         uint32_t n_kept, opf_refusal *why)
 {

@@ -20,6 +20,8 @@ bool opf_refuse(opf_fuse_context *context, opf_refusal *why, opf_miss_code code,
    read by another node (USED_OUTSIDE, which names the reader). */
 bool opf_legal_uses(opf_fuse_context *context, opf_value_id value, const opf_node_id *nodes, uint32_t n,
                     opf_refusal *why);
+/* The reader reads the value once, and nothing else does: its epilogue may read what it reads itself. */
+bool opf_legal_read_once(opf_fuse_context *context, opf_value_id value, opf_node_id reader, opf_refusal *why);
 
 /* Every output of the nodes but those in kept has all its uses inside. */
 bool opf_legal_interior(opf_fuse_context *context, const opf_node_id *nodes, uint32_t n, const opf_value_id *kept,

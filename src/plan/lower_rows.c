@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators on rows: LayerNormalization, RMSNormalization, LpNormalization, Softmax, LogSoftmax over trailing axes, or over
    one whose elements are neighbours. The prologue runs while a row is read, the epilogue while it is still in L1. */
+#include "ops/rows.h"
 #include "plan/norm.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static void run_rows(const opf_run_env *env, const void *args, size_t begin, siz
     }
 }
 
-enum { NARROW = 16, TURNED = 256, TURNED_FLOATS = (NARROW + 3) * TURNED }; /* elements of a row, rows of a block, scratch */
+enum { TURNED = 256, TURNED_FLOATS = (OPF_SHORT_ROW + 3) * TURNED }; /* rows of a block, scratch */
 
 static void softmax_turned(const opf_kern *kern, const rows_args *r, const float *x, float *y, size_t rows, float *scratch)
 {
@@ -250,7 +251,7 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
         OPF_TRY(opf_bind(planner, &epilogue, &y, split, &r.epilogue, e_in, e_out, error));
     const bool is_softmax = r.kind == ROW_SOFTMAX || r.kind == ROW_LOG_SOFTMAX;
     /* Rows of few elements fill no vector: a block of rows is turned, so that a vector has as many. */
-    const bool is_turned = is_softmax && r.n != 0 && r.n <= NARROW && r.x_rows == NULL && prologue.program.n == 0 && epilogue.program.n == 0;
+    const bool is_turned = is_softmax && r.n != 0 && r.n <= OPF_SHORT_ROW && r.x_rows == NULL && prologue.program.n == 0 && epilogue.program.n == 0;
     size_t     s1 = opf_program_scratch(&prologue.program), s2 = opf_program_scratch(&epilogue.program);
     rows_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
     OPF_OOM_IF(error, kept == NULL);
