@@ -31,7 +31,7 @@ typedef struct opf_gemm_tile {
     /* What comes after this tile, to prefetch meanwhile, or NULL. */
     const float *const *next_a;      /* row pointers like a, of the same taps and kc */
     const float        *next_b;      /* a share of the panel that follows */
-    size_t              next_b_rate; /* lines of 64 bytes of it for every 16 k */
+    size_t              next_b_rate; /* floats of it a k */
 } opf_gemm_tile;
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */

@@ -108,14 +108,13 @@ typedef struct strip {
    far ahead as memory takes: behind it the next one follows. */
 static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_t nr)
 {
-    enum { LINE = 16, AHEAD = 1 << 12 };
+    enum { AHEAD = 1 << 12 };
     if (g->b == NULL || s->tile.kc == 0 || g->panels * g->blocks == 1)
         return;
-    size_t chunks = s->tile.taps * opf_divide_up(s->tile.kc, LINE), lines = s->tile.taps * s->tile.kc * nr / LINE;
-    s->tile.next_b_rate = opf_divide_up(lines, chunks * s->tiles);
-    s->next_b_step      = s->tile.next_b_rate * chunks * LINE;
+    const size_t k = s->tile.taps * s->tile.kc, floats = k * nr;
+    s->tile.next_b_rate = opf_divide_up(nr, s->tiles);
+    s->next_b_step      = s->tile.next_b_rate * k;
     if (s->tiles == 1) {
-        size_t floats = s->tile.taps * s->tile.kc * nr;
         s->next_b     = panel + 1 < g->panels || floats > AHEAD ? s->tile.b + (floats < AHEAD ? floats : AHEAD) : NULL;
         return;
     }

@@ -108,7 +108,7 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
                 tile.a = work->pointers + part * mr;
                 tile.next_a = part + 1 < parts && k == 0 ? tile.a + mr : NULL;
                 if (part != 0 && tile.next_b != NULL)
-                    tile.next_b += opf_divide_up(g->kc, 16) * tile.next_b_rate * 16;
+                    tile.next_b += g->kc * tile.next_b_rate;
                 tile.c = work->m + p * w->m_point + begin * w->m_row + k * nr;
                 work->env->kern->gemm(&tile, end - begin, cols);
             }

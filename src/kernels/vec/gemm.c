@@ -30,9 +30,9 @@ enum { SUM = 256 }; /* products that are summed before they join the total; any 
 /* rows, vecs and step are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form. */
 V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs, const int step)
 {
-    const float        *b = tile->b, *next = tile->next_b;
+    const float        *b = tile->b, *next = tile->next_b == NULL ? b : tile->next_b;
     const float *const *a = tile->a, *const *next_a = tile->next_a;
-    const size_t        next_chunk = next == NULL ? 0 : tile->next_b_rate * LINE;
+    const size_t        next_rate = tile->next_b == NULL ? 0 : tile->next_b_rate, next_line = next_rate > LINE ? LINE : 0;
     const size_t        kc = tile->kc;
     const v_f           bias0 = tile->bias ? v_load(tile->bias) : v_zero();
     const v_f           bias1 = tile->bias ? v_load(tile->bias + V_N) : v_zero();
@@ -52,8 +52,6 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
         EACH_ROW(POINT)
         for (size_t k0 = 0; k0 < kc; k0 += CHUNK) {
             const size_t k1 = kc - k0 < CHUNK ? kc : k0 + CHUNK;
-            for (const float *end = next + next_chunk; next < end; next += LINE)
-                __builtin_prefetch(next, 0, 2);
             if (step == 0 && next_a) {
 #define FETCH(r)                                                                                                       \
     if (r < rows)                                                                                                      \
@@ -64,6 +62,12 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
                 const v_f    b0 = v_load(b), b1 = v_load(b + V_N);
                 for (int n = 0; n < vecs * V_N; n += LINE) /* loads are scarce in tiles of one vector: no line twice */
                     __builtin_prefetch(b + 12 * NR + n, 0, 3);
+                if (vecs > 1) { /* a line or two a k: bursts would hold up the loads behind them */
+                    __builtin_prefetch(next, 0, 2);
+                    if (NR > LINE)
+                        __builtin_prefetch(next + next_line, 0, 2);
+                    next += next_rate;
+                }
                 const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];
 #define STEP(r)                                                                                                        \
     if (r < rows) {                                                                                                    \
