@@ -112,7 +112,7 @@ static void run_thread(void *user, int32_t thread, int32_t threads)
                 step->run(&w->env, step->args, 0, step->units, scratch);
             if (thread == 0)
                 after_step(e, i, &last);
-            apart = true;
+            apart = apart || step->run != NULL || is_checked(step); /* else it is done in a later one: plan/bands.h */
             continue;
         }
         /* Without a barrier before the step, the others may be in it already: they leave behind it. */

@@ -3,6 +3,7 @@
 #include "plan/gemm_run.h"
 
 #include "cpu/cpu.h"
+#include "plan/bands.h"
 #include "plan/planes.h"
 #include "plan/winograd.h"
 #include "base/round.h"
@@ -175,6 +176,29 @@ void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
     args->panels = opf_divide_up(args->n, kern->nr);
 }
 
+/* A convolution of two axes whose lines are rows of the product one after the other. */
+static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_error *error)
+{
+    const opf_gemm_window *w = &g->window;
+    if (g->winograd.u != NULL || g->rows == OPF_ROWS_PLANES || g->b == NULL || g->part != 0 || g->n_parts != 0 || g->scatter != NULL ||
+        g->groups != 1 || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
+        return OPF_OK;
+    const bool            dense_in = g->a_col == 1 && w->in_stride[2] == (int64_t)g->kc && w->in_stride[1] == w->in[2] * w->in_stride[2];
+    const opf_image_lines lines = {.run      = opf_gemm_run_lines,
+                                   .x        = g->a,
+                                   .y        = g->c,
+                                   .images   = g->images,
+                                   .in       = (size_t)w->in[1],
+                                   .out      = (size_t)w->out[1],
+                                   .in_line  = dense_in ? (size_t)w->in_stride[1] : 0,
+                                   .out_line = g->c_col == 1 && g->c_row == (ptrdiff_t)g->n ? (size_t)w->out[2] * g->n : 0,
+                                   .window   = (w->kernel[1] - 1) * w->dilation[1] + 1,
+                                   .stride   = w->stride[1],
+                                   .pad      = w->pad[1],
+                                   .weights  = g->panels * (size_t)planner->options->kern->nr * g->taps * g->kc * sizeof(float)};
+    return opf_plan_goes_by_lines(planner, &lines, error);
+}
+
 opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_args *args, const opf_place *a, const opf_place *b_place,
                            const opf_const *own_bias, const opf_place *result, opf_split split, const opf_lowered *lowered,
                            const char *kernel, opf_error *error)
@@ -230,6 +254,7 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
     if (kept->rows == OPF_ROWS_PLANES)
         opf_planes_step(kept, &step);
     OPF_TRY(opf_plan_add_step(planner, &step, error));
+    OPF_TRY(tell_lines(planner, kept, error));
     opf_plan_reads(planner, a);
     if (b_place != NULL)
         opf_plan_reads(planner, b_place);

@@ -67,7 +67,7 @@ typedef struct opf_gemm_args {
     ptrdiff_t       a_row, a_col; /* LINEAR, GATHER: between rows, between elements of a tap */
     const int64_t  *a_images;     /* offset of each image, floats */
     ptrdiff_t       a_group;
-    opf_gemm_window window; /* WINDOW, LINES, GATHER over taps */
+    opf_gemm_window window; /* WINDOW, LINES, GATHER over taps; GATHER with kernel[0] 0: of one pixel, a is a matrix */
     opf_gemm_lines  lines;
     const float    *zeros;  /* kc of them */
     const float    *b;      /* packed, [groups][n/nr][taps*kc][nr]; NULL: b is computed by the run */
@@ -90,6 +90,7 @@ typedef struct opf_gemm_args {
     opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
     size_t          block;    /* tiles of rows that share a panel while it is in cache */
     size_t          part;     /* of k that is multiplied at a time, c holding the sums; 0: all */
+    size_t          first;    /* row of an image: m rows from there on; not 0 in a band of it only */
     size_t          tiles, blocks, panels;
     opf_winograd    winograd;
 } opf_gemm_args;

@@ -10,7 +10,7 @@ static size_t tile_start(const opf_gemm_args *g, size_t tile)
         size_t width = (size_t)g->window.out[2];
         return tile / g->block * width + width * (tile % g->block) / g->block;
     }
-    return g->m * tile / g->tiles;
+    return g->first + g->m * tile / g->tiles;
 }
 
 /* Pointers of one pixel, one a tap, mr apart. */

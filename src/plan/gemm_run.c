@@ -364,6 +364,21 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
     }
 }
 
+void opf_gemm_run_lines(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch)
+{
+    opf_gemm_args g = *(const opf_gemm_args *)args;
+    const size_t  width = (size_t)g.window.out[2];
+    if (opf_gemm_goes_by_lines(&g)) { /* a block is a line */
+        opf_gemm_run(env, args, (image * g.blocks + first) * g.panels, (image * g.blocks + end) * g.panels, scratch);
+        return;
+    }
+    g.first  = first * width;
+    g.m      = (end - first) * width;
+    g.tiles  = opf_divide_up(g.m, env->kern->mr);
+    g.blocks = opf_divide_up(g.tiles, g.block);
+    opf_gemm_run(env, &g, image * g.blocks * g.panels, (image + 1) * g.blocks * g.panels, scratch);
+}
+
 size_t opf_gemm_scratch(const opf_gemm_args *g, const opf_kern *kern)
 {
     opf_gemm_worker w;

@@ -36,6 +36,8 @@ void opf_gemm_scatter_rows(const opf_gemm_worker *w, size_t image, size_t group,
 /* The step's run function, and the bytes of scratch that it needs. */
 void   opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch);
 size_t opf_gemm_scratch(const opf_gemm_args *args, const opf_kern *kern);
+/* The same for lines [first, end) of an image, of a step that opf_plan_goes_by_lines knows. */
+void opf_gemm_run_lines(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch);
 
 static inline bool opf_gemm_computes_rows(const opf_gemm_args *g)
 {

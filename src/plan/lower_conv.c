@@ -4,12 +4,12 @@
  * An image with few channels is read in the layout it has, a tile at a time.
  */
 #include "ops/window.h"
+#include "plan/bands.h"
 #include "plan/lines.h"
 #include "plan/planes.h"
 #include "plan/winograd.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     FEW_CHANNELS = 8,  /* up to here gathering rows costs less than another pass over the image */
@@ -176,13 +176,13 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         args.a_row = (ptrdiff_t)row;
     }
     if (matrix)
-        memset(&args.window, 0, sizeof args.window);
+        args.window.kernel[0] = 0;
     args.a       = opf_place_ref(&c->x);
     args.a_col   = (ptrdiff_t)c->x.strides[1];
     args.a_group = (ptrdiff_t)(per_group * c->x.strides[1]);
     if (args.winograd.u == NULL && args.a_col == 1 && !computed && !few && c->taps > 1)
         opf_gemm_try_bands(&args, kern);
-    if (args.rows == OPF_ROWS_GATHER)
+    if (args.rows == OPF_ROWS_GATHER && !matrix)
         OPF_TRY(opf_gemm_try_lines(planner, &args, error));
     args.a_images = opf_place_offsets(planner->arena, &c->x, 0, 0);
     OPF_OOM_IF(error, args.a_images == NULL);
@@ -265,25 +265,25 @@ static void input_lines(const depthwise_args *d, const opf_kern *kern, const flo
     }
 }
 
-/* A unit is a few lines of pixels of one image. */
-static void run_depthwise(const opf_run_env *env, const void *arguments, size_t begin, size_t end, void *scratch)
+/* Lines [first, end) of pixels of an image, a few at a time. */
+static void run_depthwise_lines(const opf_run_env *env, const void *arguments, size_t image, size_t first, size_t end, void *scratch)
 {
     const depthwise_args  *d       = arguments;
     const opf_gemm_window *w       = &d->window;
     size_t                 n_rows = (size_t)(w->kernel[0] * w->kernel[1]), step = shared_step(w);
     const float          **rows   = scratch;
     float                 *copies = (float *)(void *)((char *)scratch + d->rows_bytes), *program = copies + d->lines;
-    size_t                 lines = (size_t)(w->out[0] * w->out[1]), groups = depthwise_groups(w), width = (size_t)w->out[2];
+    size_t                 width  = (size_t)w->out[2];
     bool                   planes = d->y_channel != 1;
-    for (size_t unit = begin; unit < end; unit++) {
-        size_t        image = unit / groups, at = unit % groups * OPF_DEPTHWISE_LINES, row = at * width;
-        const float  *x     = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
+    const float           *x      = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
+    for (size_t at = first; at < end; at += OPF_DEPTHWISE_LINES) {
+        const size_t  row   = at * width;
         float        *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)row * d->y_pixel;
         float        *to    = planes ? program - OPF_DEPTHWISE_LINES * width * d->channels : y;
         ptrdiff_t     pixel = planes ? (ptrdiff_t)d->channels : (ptrdiff_t)d->y_pixel; /* of to */
         opf_depthwise job   = {.rows      = rows,
                                .w         = d->w,
-                               .lines     = lines - at < OPF_DEPTHWISE_LINES ? lines - at : OPF_DEPTHWISE_LINES,
+                               .lines     = end - at < OPF_DEPTHWISE_LINES ? end - at : OPF_DEPTHWISE_LINES,
                                .n_rows    = n_rows,
                                .taps      = (size_t)w->kernel[2],
                                .step      = step,
@@ -313,6 +313,40 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
         if (planes)
             opf_line_write(env->kern, to, job.lines * width, d->channels, y, (ptrdiff_t)d->y_channel);
     }
+}
+
+/* A unit is a few lines of pixels of one image. */
+static void run_depthwise(const opf_run_env *env, const void *arguments, size_t begin, size_t end, void *scratch)
+{
+    const depthwise_args *d     = arguments;
+    const size_t          lines = (size_t)(d->window.out[0] * d->window.out[1]), groups = depthwise_groups(&d->window);
+    for (size_t unit = begin; unit < end; unit++) {
+        const size_t at = unit % groups * OPF_DEPTHWISE_LINES, left = lines - at;
+        run_depthwise_lines(env, d, unit / groups, at, at + (left < OPF_DEPTHWISE_LINES ? left : OPF_DEPTHWISE_LINES), scratch);
+    }
+}
+
+/* Of an image of two axes. */
+static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_error *error)
+{
+    const opf_gemm_window *w = &d->window;
+    const int64_t          channels = (int64_t)d->channels;
+    if (w->kernel[0] != 1 || w->in[0] != 1 || w->out[0] != 1)
+        return OPF_OK;
+    const bool            dense_in = d->x_channel == 1 && w->in_stride[2] == channels && w->in_stride[1] == w->in[2] * channels;
+    const opf_image_lines lines = {.run      = run_depthwise_lines,
+                                   .x        = d->x,
+                                   .y        = d->y,
+                                   .images   = d->images,
+                                   .in       = (size_t)w->in[1],
+                                   .out      = (size_t)w->out[1],
+                                   .in_line  = dense_in ? (size_t)w->in_stride[1] : 0,
+                                   .out_line = d->y_channel == 1 && d->y_pixel == channels ? (size_t)(w->out[2] * channels) : 0,
+                                   .window   = (w->kernel[1] - 1) * w->dilation[1] + 1,
+                                   .stride   = w->stride[1],
+                                   .pad      = w->pad[1],
+                                   .weights  = d->taps * d->channels * sizeof(float)};
+    return opf_plan_goes_by_lines(planner, &lines, error);
 }
 
 static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
@@ -362,6 +396,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
                           .scratch_bytes = scratch,
                           .flops         = 2.0 * (double)(c->images * c->pixels * c->channels * c->taps)};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
+    OPF_TRY(tell_lines(planner, kept, error));
     opf_plan_reads(planner, &c->x);
     opf_plan_writes(planner, &c->y);
     if (args.has_epilogue)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling, channels-last: MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool on any spatial rank up to 3. */
 #include "ops/window.h"
+#include "plan/bands.h"
 #include "plan/lines.h"
 #include "plan/steps.h"
 #include "base/round.h"
@@ -157,6 +158,34 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
     }
 }
 
+static void run_pool_lines(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch)
+{
+    const pool_args *p     = args;
+    const size_t     lines = (size_t)p->out[0];
+    run_pool(env, args, image * lines + first, image * lines + end, scratch);
+}
+
+/* Of an image of two axes. */
+static opf_status tell_lines(opf_planner *planner, const pool_args *p, const opf_place *x, opf_error *error)
+{
+    const int64_t channels = (int64_t)p->channels;
+    if (p->spatial != 2 || p->pixels == 0)
+        return OPF_OK;
+    const bool            dense_in = p->x_channel == 1 && p->in_stride[1] == channels && p->in_stride[0] == p->in[1] * channels;
+    const opf_image_lines lines = {.run      = run_pool_lines,
+                                   .x        = p->x,
+                                   .y        = p->y,
+                                   .images   = (size_t)x->dims[0],
+                                   .in       = (size_t)p->in[0],
+                                   .out      = (size_t)p->out[0],
+                                   .in_line  = dense_in ? (size_t)p->in_stride[0] : 0,
+                                   .out_line = p->y_channel == 1 && p->y_pixel == channels ? (size_t)(p->out[1] * channels) : 0,
+                                   .window   = (p->windows.kernel[0] - 1) * p->windows.dilation[0] + 1,
+                                   .stride   = p->windows.stride[0],
+                                   .pad      = p->windows.pad_begin[0]};
+    return opf_plan_goes_by_lines(planner, &lines, error);
+}
+
 /* Global pools: the whole image is the window, pixel by pixel, or plane by plane. A unit is an image. */
 static void run_global(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
@@ -254,6 +283,8 @@ opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_
                            .scratch_bytes = scratch_layout(&p, NULL, &s),
                            .flops         = (double)(x.dims[0] * (int64_t)(p.pixels * p.taps * p.channels))};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
+    if (!whole)
+        OPF_TRY(tell_lines(planner, kept, &x, error));
     opf_plan_reads(planner, &x);
     opf_plan_writes(planner, &y);
     if (lowered.program.n != 0)

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "ops/infer.h"
+#include "plan/bands.h"
 #include "plan/gathered.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ static void touch(opf_planner *planner, const opf_place *place)
         buffer->first = step;
     if (buffer->last < step)
         buffer->last = step;
+    buffer->touched++;
     plan->steps[step].bytes += (double)opf_place_elements(place) * (double)opf_type_size(place->type);
 }
 
@@ -444,6 +446,7 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
         if (work[request->order[k]])
             OPF_TRY(lower_node(&planner, request->order[k], error));
     OPF_TRY(place_outputs(&planner, crossing, error));
+    OPF_TRY(opf_plan_bands(&planner, error));
     OPF_TRY(opf_plan_memory(&planner, error));
     plan->is_lone = true;
     for (uint32_t i = 0; i < plan->n_steps; i++) {

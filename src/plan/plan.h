@@ -26,6 +26,7 @@ typedef struct opf_buffer {
     const void     *data;   /* CONST */
     size_t          offset; /* ARENA: bytes from its start */
     uint32_t        first, last; /* steps that write and read it; first > last: never used */
+    uint32_t        touched;     /* how often they do */
     uint32_t        shares[OPF_SHARES]; /* ARENA: buffers whose memory this one may take over in place, the best first; 0: none */
 } opf_buffer;
 
@@ -69,6 +70,7 @@ typedef struct opf_plan_step {
     uint32_t    n_gathered, gathered_capacity;
     size_t      units;
     size_t      scratch_bytes;
+    const struct opf_image_lines *lines; /* NULL, or how it goes by lines (plan/bands.h) */
     double      flops, bytes;
     bool        lone; /* too little work to share: one thread does it, and no one waits */
     bool        is_copy; /* only moves elements to another layout for its node; counts as a kernel of its own */

@@ -28,7 +28,7 @@ static void check_sizes(const opf_model *model, opf_cpu_level level, const test_
     free_tensors(&inputs);
 }
 
-static void check_case(const test_case *c, const int32_t *threads)
+static MAYBE_UNUSED void check_case(const test_case *c, const int32_t *threads)
 {
     for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
         opf_model_options options = {.level = level};

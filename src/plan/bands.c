@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/bands.h"
+
+#include "base/round.h"
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+enum { MOST = 6 }; /* steps of a chain */
+
+/* The lines of an image between two steps that are there now, [from, to), follow one another in memory. */
+typedef struct {
+    uint32_t buffer;         /* that the two would use */
+    size_t   lines, bytes;   /* of the ring; of a line */
+    size_t   offset;         /* in scratch */
+} ring;
+
+typedef struct {
+    size_t  n;
+    struct {
+        opf_image_lines lines;
+        const void     *args;
+    } steps[MOST];
+    ring   rings[MOST - 1]; /* behind step i */
+    size_t n_buffers;
+    size_t band, bands; /* lines of the last result at a time; so many for an image */
+    size_t scratch;     /* where that of the steps begins */
+} chain;
+
+/* ---- run ---- */
+
+typedef struct {
+    int64_t from, to;
+} range;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The lines of the image below the windows of some lines of the result. */
+static range needed(const opf_image_lines *lines, range result)
+{
+    const int64_t from = most(0, result.from * lines->stride - lines->pad);
+    const int64_t to   = least((int64_t)lines->in, (result.to - 1) * lines->stride - lines->pad + lines->window);
+    return (range){from, most(from, to)};
+}
+
+/* Keeps what is still needed of a ring, at its begin, and tells what is missing behind it. */
+static range make_room(const ring *r, char *memory, range *held, range need)
+{
+    if (need.from < held->from || need.from >= held->to)
+        *held = (range){need.from, need.from};
+    else if (need.to - held->from > (int64_t)r->lines) {
+        memmove(memory, memory + (size_t)(need.from - held->from) * r->bytes, (size_t)(held->to - need.from) * r->bytes);
+        held->from = need.from;
+    }
+    return (range){held->to, most(held->to, need.to)};
+}
+
+/* A unit is a band of an image. Bands that follow one another find the lines that they share. */
+static void run_chain(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
+{
+    const chain *c     = args;
+    char       **bases = scratch;
+    opf_run_env  own   = {.bases = bases, .kern = env->kern, .heap = env->heap};
+    range        held[MOST - 1], todo[MOST];
+    memcpy(bases, env->bases, c->n_buffers * sizeof *bases);
+    for (size_t unit = begin; unit < end; unit++) {
+        const size_t image = unit / c->bands, first = unit % c->bands * c->band;
+        todo[c->n - 1] = (range){(int64_t)first, least((int64_t)(first + c->band), (int64_t)c->steps[c->n - 1].lines.out)};
+        for (size_t i = c->n - 1; i-- > 0;) {
+            const ring *r = &c->rings[i];
+            if (unit == begin || first == 0)
+                held[i] = (range){0, 0};
+            todo[i] = (range){0, 0};
+            if (todo[i + 1].from < todo[i + 1].to)
+                todo[i] = make_room(r, (char *)scratch + r->offset, &held[i], needed(&c->steps[i + 1].lines, todo[i + 1]));
+            /* The base that puts line held.from at the begin of the ring. */
+            bases[r->buffer] = (char *)((uintptr_t)scratch + r->offset - (image * c->steps[i].lines.out + (size_t)held[i].from) * r->bytes);
+        }
+        for (size_t i = 0; i < c->n; i++) {
+            if (todo[i].from < todo[i].to)
+                c->steps[i].lines.run(&own, c->steps[i].args, image, (size_t)todo[i].from, (size_t)todo[i].to, (char *)scratch + c->scratch);
+            if (i + 1 < c->n)
+                held[i].to = most(held[i].to, todo[i].to);
+        }
+    }
+}
+
+/* ---- which steps ---- */
+
+opf_status opf_plan_goes_by_lines(opf_planner *planner, const opf_image_lines *lines, opf_error *error)
+{
+    opf_plan_step *step = &planner->plan->steps[planner->plan->n_steps - 1];
+    step->lines         = opf_arena_copy(planner->arena, lines, sizeof *lines);
+    OPF_OOM_IF(error, step->lines == NULL);
+    return OPF_OK;
+}
+
+static bool may_be_in_chain(const opf_plan_step *step)
+{
+    return step->lines != NULL && step->check == NULL && step->n_gathered == 0;
+}
+
+/* Step i writes images that step i + 1 alone reads, once, whole, and too large to stay in cache; their weights stay there. */
+static bool hands_on(const opf_plan *plan, uint32_t i)
+{
+    const opf_plan_step *step = &plan->steps[i], *next = step + 1;
+    if (i + 1 >= plan->n_steps || !may_be_in_chain(step) || !may_be_in_chain(next))
+        return false;
+    const opf_image_lines *from = step->lines, *to = next->lines;
+    const opf_buffer      *buffer = &plan->buffers[from->y.buffer];
+    const size_t           bytes  = from->images * from->out * from->out_line * sizeof(float), l2 = opf_cpu_l2_bytes();
+    return from->y.buffer == to->x.buffer && from->y.bytes == 0 && to->x.bytes == 0 && from->out_line != 0 && from->out_line == to->in_line &&
+           from->out == to->in && from->images == to->images && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i &&
+           buffer->last == i + 1 && buffer->touched == 2 && buffer->bytes == bytes && bytes >= l2 / 2 && from->weights <= l2 / 4 &&
+           to->weights <= l2 / 4;
+}
+
+/* Lines of the rings for bands of so many lines of the result, and bytes of all rings. */
+static size_t size_rings(chain *c, size_t band)
+{
+    size_t bytes = 0, lines = band;
+    c->band = band;
+    for (size_t i = c->n - 1; i-- > 0;) {
+        const opf_image_lines *next = &c->steps[i + 1].lines;
+        ring                  *r    = &c->rings[i];
+        lines    = (size_t)least((int64_t)next->in, ((int64_t)lines - 1) * next->stride + next->window);
+        r->lines = lines;
+        bytes += lines * r->bytes;
+    }
+    return bytes;
+}
+
+/* As many lines as rings in half of L2 take, but bands enough for all threads. */
+static void choose_band(chain *c)
+{
+    enum { BANDS = 8 };
+    const size_t out = c->steps[c->n - 1].lines.out, share = opf_divide_up(out * c->steps[0].lines.images, BANDS);
+    size_t       band = share > out ? out : share;
+    while (band > 1 && size_rings(c, band) > opf_cpu_l2_bytes() / 2)
+        band--;
+    (void)size_rings(c, band);
+    c->bands = opf_divide_up(out, band);
+}
+
+/* What the chain reads lives until its end, and nothing that it writes may take over what an earlier step of it reads: the
+   steps do not come one after the other any more. */
+static void join_lives(opf_plan *plan, const chain *c, uint32_t first, uint32_t last)
+{
+    for (uint32_t b = 1; b < plan->n_buffers; b++) {
+        opf_buffer *buffer = &plan->buffers[b];
+        if (buffer->first >= first && buffer->first <= last)
+            memset(buffer->shares, 0, sizeof buffer->shares);
+        if (buffer->last >= first && buffer->last < last)
+            buffer->last = last;
+    }
+    for (size_t i = 0; i + 1 < c->n; i++) {
+        plan->buffers[c->rings[i].buffer].first = UINT32_MAX;
+        plan->buffers[c->rings[i].buffer].last  = 0;
+    }
+}
+
+static opf_status make_chain(opf_planner *planner, uint32_t first, uint32_t n, opf_error *error)
+{
+    opf_plan *plan    = planner->plan;
+    chain    *c       = OPF_NEW(planner->arena, chain, 1);
+    size_t    scratch = 0;
+    OPF_OOM_IF(error, c == NULL);
+    *c = (chain){.n = n, .n_buffers = plan->n_buffers};
+    for (uint32_t i = 0; i < n; i++) {
+        const opf_plan_step *step = &plan->steps[first + i];
+        c->steps[i].lines = *step->lines;
+        c->steps[i].args  = step->args;
+        scratch           = step->scratch_bytes > scratch ? step->scratch_bytes : scratch;
+        if (i + 1 < n)
+            c->rings[i] = (ring){.buffer = step->lines->y.buffer, .bytes = step->lines->out_line * sizeof(float)};
+    }
+    choose_band(c);
+    size_t at = opf_round_64(c->n_buffers * sizeof(char *));
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        c->rings[i].offset = at;
+        at += opf_round_64(c->rings[i].lines * c->rings[i].bytes);
+    }
+    c->scratch = at;
+    join_lives(plan, c, first, first + n - 1);
+    for (uint32_t i = 0; i < n; i++) {
+        opf_plan_step *step = &plan->steps[first + i];
+        step->kernel        = opf_arena_printf(planner->arena, "bands: %s", step->kernel);
+        OPF_OOM_IF(error, step->kernel == NULL);
+        step->run           = NULL;
+        step->units         = 0;
+        step->scratch_bytes = 0;
+    }
+    opf_plan_step *end = &plan->steps[first + n - 1];
+    end->run           = run_chain;
+    end->args          = c;
+    end->units         = c->steps[0].lines.images * c->bands;
+    end->scratch_bytes = at + scratch;
+    if (end->scratch_bytes > plan->scratch_bytes)
+        plan->scratch_bytes = end->scratch_bytes;
+    return OPF_OK;
+}
+
+opf_status opf_plan_bands(opf_planner *planner, opf_error *error)
+{
+    for (uint32_t i = 0, n; i < planner->plan->n_steps; i += n) {
+        for (n = 1; n < MOST && hands_on(planner->plan, i + n - 1);)
+            n++;
+        if (n > 1)
+            OPF_TRY(make_chain(planner, i, n, error));
+    }
+    return OPF_OK;
+}

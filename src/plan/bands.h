@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps that hand an image on run together, band by band of lines, where the image would not stay in cache: what one writes
+ * the next reads at once, from a ring of lines that each thread has in scratch, and the image as a whole never exists. The
+ * numbers are the same: each element is computed as it would be otherwise.
+ */
+#ifndef OPF_PLAN_BANDS_H
+#define OPF_PLAN_BANDS_H
+
+#include "plan/planner.h"
+
+/* How a step computes its result line by line. Line o of the result needs lines [o*stride - pad, o*stride - pad + window) of the
+   image that it reads, those of them that the image has; all else that it reads is not the image. */
+typedef struct opf_image_lines {
+    /* Lines [first, end) of an image; the rest as for a step. */
+    void (*run)(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch);
+    opf_ref x, y;              /* the image that it reads, and the result */
+    size_t  images, in, out;   /* images; lines of an image that is read, and of a result */
+    size_t  in_line, out_line; /* floats of a line, where lines and images follow one another in that memory; else 0 */
+    int64_t window, stride, pad;
+    size_t  weights;           /* bytes that each band reads again */
+} opf_image_lines;
+
+/* Says of the latest step how it goes by lines. */
+opf_status opf_plan_goes_by_lines(opf_planner *planner, const opf_image_lines *lines, opf_error *error);
+
+/* After all steps, before memory is planned: the last step of each chain runs all of it, the others have nothing left to do. */
+opf_status opf_plan_bands(opf_planner *planner, opf_error *error);
+
+#endif
