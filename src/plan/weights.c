@@ -298,16 +298,18 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
 
 void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch)
 {
+    enum { BLOCK = 16 }; /* channels whose lines stay in L1 while all columns are written to them */
     int64_t c = w->dims[1], start[OPF_MAX_RANK] = {first}, count[OPF_MAX_RANK] = {cols};
     for (int32_t i = 1; i < w->rank; i++)
         count[i] = w->dims[i];
     opf_const_read_f32(w, start, count, scratch);
     if (cols < nr)
         memset(panel, 0, (size_t)(taps * c * nr) * sizeof *panel);
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t i = 0; i < c; i++)
-            for (int64_t t = 0; t < taps; t++)
-                panel[(t * c + i) * nr + j] = scratch[(j * c + i) * taps + t];
+    for (int64_t i0 = 0; i0 < c; i0 += BLOCK)
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t i = i0; i < c && i < i0 + BLOCK; i++)
+                for (int64_t t = 0; t < taps; t++)
+                    panel[(t * c + i) * nr + j] = scratch[(j * c + i) * taps + t];
 }
 
 /* numbers: o per group, c, taps, groups * 1000 + nr */
