@@ -5,7 +5,7 @@
 
 Two tools are built that take Winograd wherever they can, with tiles of 4 and with tiles of 2. Convolutions of many sizes run
 in both and directly (--exact) at each vector level of this machine, in turn, in processes of their own; what counts is the
-least CPU time. Large filters are measured out of cache, as a model with other layers finds them. Then the bounds are searched
+least CPU time. Filters are measured out of cache, as a model with other layers finds them. Then the bounds are searched
 under which the choice loses least against always knowing better. The committed table stays where another gains less than the
 noise. --write puts the bounds that were found into the source, which is for a quiet machine; without it they are only shown.
 """
@@ -33,15 +33,19 @@ NOISE = 0.005  # of the time lost, on average
 TILES = (4, 2)  # pixels of a side, as src/plan/winograd.c tries them; 0 stands for the direct form
 FORMS = (*TILES, 0)
 MOST_FLOPS = 1.5e9
-SAMPLE_MS = 20
 SWEEP = 1 << 25  # floats to read that leave nothing else in a cache
 
 CHANNELS = [(c, c) for c in (4, 8, 16, 32, 64, 128, 192, 256, 320)] + [(4, 64), (8, 64), (64, 4), (64, 8), (16, 256)]
 SIZES = [(size, 1) for size in (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 28, 56)] + [(7, 4), (4, 8)]
 # Strictest first: of bounds that are equally good it keeps the direct form.
 CANDIDATES = {"LARGEST_TILE": (4,), "CHANNELS": (64, 32, 16, 8, 4, 1), "TILES": (16, 9, 6, 4, 2, 1), "LARGE": (4 << 20,),
-              "TILES_OF_LARGE": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1), "TILES_OF_LARGE_AVX512": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1),
               "PIXELS_OF_TILE": (12, 10, 9, 8, 6, 4, 1)}
+LEVELS = ("avx2", "avx512")
+OF_LEVEL = {"TILES_OF_LARGE": (25, 17, 16, 12, 9, 8, 6, 4, 2, 1), "TILES_OF_FOUR": (25, 17, 16, 9, 4, 1)}  # with _AVX512 for the wider one
+
+
+def name_at(bound, level):
+    return f"{bound}_AVX512" if level == "avx512" else bound
 
 
 class Shape:
@@ -63,10 +67,12 @@ class Shape:
 
     def takes(self, bounds, level):
         """The decision that src/plan/winograd.c makes."""
-        of_large = bounds["TILES_OF_LARGE_AVX512" if level == "avx512" else "TILES_OF_LARGE"]
+        of_large = bounds[name_at("TILES_OF_LARGE", level)]
+        of_four = bounds[name_at("TILES_OF_FOUR", level if self.filters < self.channels else "avx2")]
         def is_faster(side):
             tiles, area = self.tiles(side), side * side
             return (min(self.channels, self.filters) >= bounds["CHANNELS"] and tiles * area >= 16 * bounds["TILES"]
+                    and (side != 4 or tiles >= of_four)
                     and (self.bytes(side) <= bounds["LARGE"] or tiles >= of_large)
                     and 16 * self.images * self.size**2 >= bounds["PIXELS_OF_TILE"] * area * tiles)
 
@@ -116,16 +122,13 @@ def sweep_buffer():
     return np.ones(SWEEP, np.float32)
 
 
-def sample(child, cold):
-    """CPU ms of a run, at best."""
-    if cold:
-        sweep_buffer().sum()
-        return child.run(1)[0][1]
-    runs = max(2, min(200, int(SAMPLE_MS / max(child.opening["first_run_ms"], 1e-3))))
-    return min(cpu for _, cpu in child.run(runs))
+def sample(child):
+    """CPU ms of a run that finds its filters beyond L2, as it does in a model."""
+    sweep_buffer().sum()
+    return child.run(1)[0][1]
 
 
-def measure(tools, model, level, rounds, cold):
+def measure(tools, model, level, rounds):
     """{form: CPU ms at best}."""
     options = ["bench", model, "--serve", "--quiet", "--threads", "1", "--cpu", level]
     commands = {side: [tool, *options] for side, tool in tools.items()} | {0: [tools[TILES[0]], *options, "--exact"]}
@@ -133,8 +136,8 @@ def measure(tools, model, level, rounds, cold):
     try:
         for form, command in commands.items():
             children[form] = Child(command, os.sched_getaffinity(0))
-        for _, (form, child) in itertools.product(range(2 * rounds if cold else rounds), children.items()):
-            best[form] = min(best[form], sample(child, cold))
+        for _, (form, child) in itertools.product(range(rounds), children.items()):
+            best[form] = min(best[form], sample(child))
     finally:
         for child in children.values():
             child.close()
@@ -146,14 +149,24 @@ def loss(choose, found):
     return float(np.mean([times[choose(shape, level)] / min(times.values()) - 1 for shape, level, times in found]))
 
 
+def tables(candidates, more):
+    return (more | dict(zip(candidates, values)) for values in itertools.product(*candidates.values()))
+
+
 def search(found):
-    """Bounds of a level that this machine lacks stay as they are."""
-    candidates, now = dict(CANDIDATES), committed()
-    for name, level in (("TILES_OF_LARGE", "avx2"), ("TILES_OF_LARGE_AVX512", "avx512")):
-        if all(level != measured for _, measured, _ in found):
-            candidates[name] = (now[name],)
-    tables = (dict(zip(candidates, values)) for values in itertools.product(*candidates.values()))
-    return min(tables, key=lambda bounds: loss(lambda shape, level: shape.takes(bounds, level), found))
+    """The bounds that all levels share, and beside them the best of each level; AVX-512 with many filters goes by those of AVX2.
+    Bounds of a level that this machine lacks stay as they are."""
+    best = (float("inf"), None)
+    for shared in tables(CANDIDATES, committed()):
+        for level in LEVELS:
+            of_level = [entry for entry in found if entry[1] == level]
+            names = {name_at(name, level): values for name, values in OF_LEVEL.items()}
+            if of_level:
+                shared = min(tables(names, shared), key=lambda bounds: loss(lambda shape, at: shape.takes(bounds, at), of_level))
+        lost = loss(lambda shape, level: shape.takes(shared, level), found)
+        if lost < best[0]:
+            best = (lost, shared)
+    return best[1]
 
 
 def vector_levels(tool, model):
@@ -165,7 +178,7 @@ def vector_levels(tool, model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="put what was found into src/plan/cost_table.h")
-    parser.add_argument("--rounds", type=int, default=6, metavar="N", help="samples of each form (default: 6)")
+    parser.add_argument("--rounds", type=int, default=12, metavar="N", help="samples of each form (default: 12)")
     options = parser.parse_args()
     tools, model, found = {side: build_tool(side) for side in TILES}, BUILD / "model.onnx", []
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core for all: sweeping must reach the caches of the others
@@ -175,7 +188,7 @@ def main():
         for level in vector_levels(tools[4], model):
             if any(form_of(tool, model, level) != side for side, tool in tools.items()):
                 continue
-            times = measure(tools, model, level, options.rounds, shape.bytes(TILES[0]) > committed()["LARGE"])
+            times = measure(tools, model, level, options.rounds)
             found.append((shape, level, times))
             told = ", ".join(f"{f'tiles of {form}' if form else 'direct'} {times[form]:9.4f} ms" for form in FORMS)
             print(f"{level:7} {str(shape):26} {told}", flush=True)

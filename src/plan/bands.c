@@ -51,16 +51,20 @@ static range needed(const opf_image_lines *lines, range result)
     return (range){from, most(from, to)};
 }
 
-/* Keeps what is still needed of a ring, at its begin, and tells what is missing behind it. */
-static range make_room(const ring *r, char *memory, range *held, range need)
+/* Keeps what is still needed of a ring, at its begin, and tells what is missing behind it, as `from` can make it. */
+static range make_room(const ring *r, const opf_image_lines *from, char *memory, range *held, range need)
 {
     if (need.from < held->from || need.from >= held->to)
-        *held = (range){need.from, need.from};
-    else if (need.to - held->from > (int64_t)r->lines) {
-        memmove(memory, memory + (size_t)(need.from - held->from) * r->bytes, (size_t)(held->to - need.from) * r->bytes);
+        *held = (range){need.from / from->step * from->step, need.from / from->step * from->step};
+    need.to = least(opf_round_up(need.to, from->step), (int64_t)from->out);
+    if (need.to <= held->to)
+        return (range){held->to, held->to};
+    if (need.to - held->from > (int64_t)r->lines) {
+        const int64_t kept = most(0, held->to - need.from);
+        memmove(memory, memory + (size_t)(need.from - held->from) * r->bytes, (size_t)kept * r->bytes);
         held->from = need.from;
     }
-    return (range){held->to, most(held->to, need.to)};
+    return (range){held->to, need.to};
 }
 
 /* A unit is a band of an image. Bands that follow one another find the lines that they share. */
@@ -80,7 +84,7 @@ static void run_chain(const opf_run_env *env, const void *args, size_t begin, si
                 held[i] = (range){0, 0};
             todo[i] = (range){0, 0};
             if (todo[i + 1].from < todo[i + 1].to)
-                todo[i] = make_room(r, (char *)scratch + r->offset, &held[i], needed(&c->steps[i + 1].lines, todo[i + 1]));
+                todo[i] = make_room(r, &c->steps[i].lines, (char *)scratch + r->offset, &held[i], needed(&c->steps[i + 1].lines, todo[i + 1]));
             /* The base that puts line held.from at the begin of the ring. */
             bases[r->buffer] = (char *)((uintptr_t)scratch + r->offset - (image * c->steps[i].lines.out + (size_t)held[i].from) * r->bytes);
         }
@@ -131,7 +135,8 @@ static size_t size_rings(chain *c, size_t band)
     for (size_t i = c->n - 1; i-- > 0;) {
         const opf_image_lines *next = &c->steps[i + 1].lines;
         ring                  *r    = &c->rings[i];
-        lines    = (size_t)least((int64_t)next->in, ((int64_t)lines - 1) * next->stride + next->window);
+        const int64_t slack = 2 * (c->steps[i].lines.step - 1);
+        lines    = (size_t)least((int64_t)next->in, ((int64_t)lines - 1) * next->stride + next->window + slack);
         r->lines = lines;
         bytes += lines * r->bytes;
     }
@@ -143,9 +148,10 @@ static void choose_band(chain *c)
 {
     enum { BANDS = 8 };
     const size_t out = c->steps[c->n - 1].lines.out, share = opf_divide_up(out * c->steps[0].lines.images, BANDS);
-    size_t       band = share > out ? out : share;
-    while (band > 1 && size_rings(c, band) > opf_cpu_l2_bytes() / 2)
-        band--;
+    const size_t step = (size_t)c->steps[c->n - 1].lines.step;
+    size_t       band = opf_divide_up(share > out ? out : share, step) * step;
+    while (band > step && size_rings(c, band) > opf_cpu_l2_bytes() / 2)
+        band -= step;
     (void)size_rings(c, band);
     c->bands = opf_divide_up(out, band);
 }

@@ -18,6 +18,7 @@ typedef struct opf_image_lines {
     size_t  images, in, out;   /* images; lines of an image that is read, and of a result */
     size_t  in_line, out_line; /* floats of a line, where lines and images follow one another in that memory; else 0 */
     int64_t window, stride, pad;
+    int64_t step;              /* first is a multiple of it, and so is end where it is not that of the image */
     size_t  weights;           /* bytes that each band reads again */
 } opf_image_lines;
 

@@ -180,11 +180,15 @@ void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
 static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_error *error)
 {
     const opf_gemm_window *w = &g->window;
-    if (g->winograd.u != NULL || g->rows == OPF_ROWS_PLANES || g->b == NULL || g->part != 0 || g->n_parts != 0 || g->scatter != NULL ||
+    const opf_kern        *kern     = planner->options->kern;
+    const bool             winograd = g->winograd.u != NULL;
+    const bool             blocked  = winograd && g->winograd.tiles <= 2 * g->winograd.across; /* reads filters as often without bands */
+    /* The tiles that overhang a cropped image would see lines that no one needs. */
+    if ((winograd && w->out[1] - w->pad[1] + 1 < w->in[1] - 1) || g->rows == OPF_ROWS_PLANES || (g->b == NULL && !winograd) || g->part != 0 || g->n_parts != 0 || g->scatter != NULL ||
         g->groups != 1 || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
         return OPF_OK;
     const bool            dense_in = g->a_col == 1 && w->in_stride[2] == (int64_t)g->kc && w->in_stride[1] == w->in[2] * w->in_stride[2];
-    const opf_image_lines lines = {.run      = opf_gemm_run_lines,
+    const opf_image_lines lines = {.run      = winograd ? opf_winograd_run_lines : opf_gemm_run_lines,
                                    .x        = g->a,
                                    .y        = g->c,
                                    .images   = g->images,
@@ -195,7 +199,8 @@ static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_e
                                    .window   = (w->kernel[1] - 1) * w->dilation[1] + 1,
                                    .stride   = w->stride[1],
                                    .pad      = w->pad[1],
-                                   .weights  = g->panels * (size_t)planner->options->kern->nr * g->taps * g->kc * sizeof(float)};
+                                   .step     = winograd ? (int64_t)g->winograd.size : 1,
+                                   .weights  = blocked ? 0 : g->panels * kern->nr * (winograd ? opf_winograd_points(&g->winograd) : g->taps) * g->kc * sizeof(float)};
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

@@ -345,6 +345,7 @@ static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_
                                    .window   = (w->kernel[1] - 1) * w->dilation[1] + 1,
                                    .stride   = w->stride[1],
                                    .pad      = w->pad[1],
+                                   .step     = 1,
                                    .weights  = d->taps * d->channels * sizeof(float)};
     return opf_plan_goes_by_lines(planner, &lines, error);
 }

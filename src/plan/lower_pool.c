@@ -182,7 +182,8 @@ static opf_status tell_lines(opf_planner *planner, const pool_args *p, const opf
                                    .out_line = p->y_channel == 1 && p->y_pixel == channels ? (size_t)(p->out[1] * channels) : 0,
                                    .window   = (p->windows.kernel[0] - 1) * p->windows.dilation[0] + 1,
                                    .stride   = p->windows.stride[0],
-                                   .pad      = p->windows.pad_begin[0]};
+                                   .pad      = p->windows.pad_begin[0],
+                                   .step     = 1};
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

@@ -72,17 +72,35 @@ size_t opf_weights_bytes(opf_weights *weights)
     return bytes;
 }
 
-/* Whole pages of a mapped weight that was packed: the kernel reads them again from the file if they are ever needed. */
-static void give_back(void *user, const opf_const *leaf)
+/* Whole pages of bytes [first, last) of a mapped weight that were packed: the kernel reads them again from the file if they
+   are ever needed. */
+static void give_back(const opf_const *leaf, size_t first, size_t last)
 {
-    (void)user;
     if (!leaf->mapped || leaf->kind != OPF_CONST_BYTES)
         return;
     uintptr_t page  = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = ((uintptr_t)leaf->data + page - 1) & ~(page - 1);
-    uintptr_t end   = ((uintptr_t)leaf->data + leaf->bytes) & ~(page - 1);
+    uintptr_t begin = ((uintptr_t)leaf->data + first + page - 1) & ~(page - 1);
+    uintptr_t end   = ((uintptr_t)leaf->data + last) & ~(page - 1);
     if (begin < end)
         (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+static void give_back_leaf(void *user, const opf_const *leaf)
+{
+    (void)user;
+    give_back(leaf, 0, leaf->bytes);
+}
+
+/* What a unit alone has read of a large weight, at once: else all of it would be there twice until the last unit is built. */
+static void give_back_unit(const job *j, int64_t unit)
+{
+    enum { LEAST = 1 << 16 };
+    const opf_const *c = j->c;
+    if (j->format.rows == 0 || c->kind != OPF_CONST_BYTES || c->rank == 0 || c->dims[0] == 0)
+        return;
+    const size_t row = c->bytes / (size_t)c->dims[0], first = (size_t)(unit * j->format.rows) * row, n = (size_t)j->format.rows * row;
+    if (n >= LEAST)
+        give_back(c, first, c->bytes - first < n ? c->bytes : first + n);
 }
 
 /* Under the lock. extra: counts against the budget. */
@@ -146,8 +164,9 @@ static void build_units(void *user, int32_t thread, int32_t threads)
         for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;) {
             touch_share(j, unit);
             j->format.build(j->c, j->format.numbers, unit, j->dst, scratch);
+            give_back_unit(j, unit);
             if (atomic_fetch_add(&j->built, 1) + 1 == j->format.units)
-                opf_const_leaves(j->c, give_back, NULL);
+                opf_const_leaves(j->c, give_back_leaf, NULL);
         }
     }
 }
@@ -202,7 +221,7 @@ static bool build_now(opf_weights *w, const void *dst)
         for (int64_t unit = 0; unit < format->units; unit++)
             format->build(j->c, format->numbers, unit, j->dst, scratch);
         opf_heap_free(w->heap, scratch, format->scratch_bytes);
-        opf_const_leaves(j->c, give_back, NULL);
+        opf_const_leaves(j->c, give_back_leaf, NULL);
         memmove(j, j + 1, (--w->n_jobs - i) * sizeof *j);
         return true;
     }
@@ -292,6 +311,7 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
                                .numbers       = {k, n, nr, transposed},
                                .bytes         = (size_t)(k * opf_round_up(n, nr)) * sizeof(float),
                                .units         = opf_round_up(n, nr) / nr,
+                               .rows          = transposed ? nr : 0,
                                .build         = build_panel,
                                .scratch_bytes = (size_t)(k * nr) * sizeof(float)};
 }
@@ -326,6 +346,7 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
                                .numbers       = {o / groups, c, taps, groups * 1000 + nr},
                                .bytes         = (size_t)(groups * opf_round_up(o / groups, nr) * c * taps) * sizeof(float),
                                .units         = groups * (opf_round_up(o / groups, nr) / nr),
+                               .rows          = groups == 1 ? nr : 0,
                                .build         = build_conv,
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
 }
@@ -384,6 +405,7 @@ opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t 
                                .numbers       = {o, c, nr, size},
                                .bytes         = (size_t)(window * window * opf_round_up(o, nr) * c) * sizeof(float),
                                .units         = opf_round_up(o, nr) / nr,
+                               .rows          = nr,
                                .build         = build_winograd,
                                .scratch_bytes = (size_t)((9 + 3 * window + window * window) * nr) * sizeof(double) +
                                                 (size_t)(nr * c * 9) * sizeof(float)};

@@ -20,6 +20,7 @@ typedef struct opf_weight_format {
     int64_t     numbers[4];
     size_t      bytes;
     int64_t     units; /* that can be built apart: panels, or 1 */
+    int64_t     rows;  /* of the constant's first axis, that a unit alone reads; 0: units share what they read */
     void (*build)(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch);
     size_t scratch_bytes;
 } opf_weight_format;

@@ -31,11 +31,6 @@ typedef struct {
     int64_t y, x; /* of its first pixel in the result */
 } tile_place;
 
-static size_t points_of(size_t size)
-{
-    return (size + 2) * (size + 2);
-}
-
 static tile_place place_of(const opf_gemm_args *g, size_t tile)
 {
     const opf_winograd *w = &g->winograd;
@@ -94,7 +89,7 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
     const opf_winograd  *w  = &g->winograd;
     size_t               mr = work->env->kern->mr, nr = work->env->kern->nr, parts = opf_divide_up(n, mr), size = g->kc * nr;
     opf_gemm_tile        tile = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)w->m_row, .lo = -INFINITY, .hi = INFINITY};
-    for (size_t p = 0, points = points_of(w->size); p < points; p++) {
+    for (size_t p = 0, points = opf_winograd_points(w); p < points; p++) {
         for (size_t part = 0; part < parts; part++)
             for (size_t r = 0, begin = n * part / parts, end = n * (part + 1) / parts; r < mr; r++)
                 work->pointers[part * mr + r] = work->v + p * w->v_point + (begin + r < end ? begin + r : end - 1) * w->v_row;
@@ -215,7 +210,7 @@ static void finish_block(worker *work, size_t first, size_t n, size_t panel, siz
 static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worker *work, char *scratch)
 {
     const opf_winograd *w  = &g->winograd;
-    size_t              at = 0, parts = opf_divide_up(w->tiles, kern->mr), points = points_of(w->size);
+    size_t              at = 0, parts = opf_divide_up(w->tiles, kern->mr), points = opf_winograd_points(w);
     work->pointers = (const float **)(void *)(scratch + at);
     at += opf_round_64((parts > g->taps ? parts : g->taps) * kern->mr * sizeof(float *));
     work->v = (float *)(void *)(scratch + at);
@@ -253,6 +248,25 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     }
 }
 
+void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch)
+{
+    const opf_gemm_args *g    = args;
+    const opf_winograd  *w    = &g->winograd;
+    worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
+    const size_t         from = (image * w->down + first / w->size) * w->across;
+    const size_t         all  = (opf_divide_up(end, w->size) - first / w->size) * w->across, blocks = opf_divide_up(all, w->tiles);
+    (void)scratch_layout(g, env->kern, &work, scratch);
+    for (size_t block = 0; block < blocks; block++) {
+        const size_t at = all * block / blocks, n = all * (block + 1) / blocks - at;
+        transform_tiles(&work, from + at, n);
+        for (size_t panel = 0; panel < g->panels; panel += w->panels) {
+            const size_t n_panels = g->panels - panel < w->panels ? g->panels - panel : w->panels;
+            multiply(&work, n, panel, n_panels);
+            finish_block(&work, from + at, n, panel, n_panels);
+        }
+    }
+}
+
 /* ---- lowering ---- */
 
 static bool can_be(const opf_gemm_args *args)
@@ -272,7 +286,7 @@ static size_t tiles_of(const opf_gemm_args *args, size_t size)
 
 static bool is_faster(const opf_gemm_args *args, size_t size, size_t tiles_of_large)
 {
-    size_t tiles = tiles_of(args, size), bytes = points_of(size) * sizeof(float) * args->kc * args->n;
+    size_t tiles = tiles_of(args, size), bytes = (size + 2) * (size + 2) * sizeof(float) * args->kc * args->n;
     return args->kc >= OPF_COST_WINOGRAD_CHANNELS && args->n >= OPF_COST_WINOGRAD_CHANNELS &&
            tiles * size * size >= 16 * OPF_COST_WINOGRAD_TILES &&
            (bytes <= OPF_COST_WINOGRAD_LARGE || tiles >= tiles_of_large) &&
@@ -287,8 +301,8 @@ static bool is_faster(const opf_gemm_args *args, size_t size, size_t tiles_of_la
 static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t filter_bytes, size_t groups)
 {
     enum { FEWEST = 16, MOST = 64, MOST_BEYOND = 112 };
-    const size_t l2 = opf_cpu_l2_bytes(), v_bytes = points_of(w->size) * sizeof(float) * w->v_row;
-    const size_t m_bytes = points_of(w->size) * sizeof(float) * w->m_row, fit = l2 / 4 * 3 / (v_bytes + m_bytes);
+    const size_t l2 = opf_cpu_l2_bytes(), v_bytes = opf_winograd_points(w) * sizeof(float) * w->v_row;
+    const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->m_row, fit = l2 / 4 * 3 / (v_bytes + m_bytes);
     const size_t within = opf_divide_up(all, fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit), beyond = opf_divide_up(all, MOST_BEYOND);
     if (filter_bytes > l2 / 2 && (within - beyond) * filter_bytes > groups * all * v_bytes)
         return opf_divide_up(all, beyond);
@@ -301,8 +315,11 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     const opf_kern *kern = planner->options->kern;
     if (planner->options->exact || !can_be(args))
         return;
-    size_t large = kern->level == OPF_CPU_AVX512 ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
-    size_t size  = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && is_faster(args, 4, large) ? 4 : is_faster(args, 2, large) ? 2 : 0;
+    const bool   wide  = kern->level == OPF_CPU_AVX512;
+    const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
+    const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
+    const bool   four  = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && tiles_of(args, 4) >= fours && is_faster(args, 4, large);
+    const size_t size  = four ? 4 : is_faster(args, 2, large) ? 2 : 0;
     if (size == 0)
         return;
     opf_weight_format format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, (int64_t)size);

@@ -61,6 +61,14 @@ static void test_chains(void **state)
         {JOINED, "N=1 H=100 W=150; N=2 H=64 W=99",
          "g (float[N,16,H,W] x, float[64,16,1,1] w, float[64,1,3,3] w2) => (s, y)"
          "{ a = Conv(x, w) s = Sigmoid(a) b = Mul(a, s) y = Conv<group = 64, pads = [1,1,1,1]>(b, w2) }"},
+        /* Whole rows of tiles. */
+        {JOINED "winograd_f32_4x4", "N=1 H=150 W=241; N=2 H=91 W=230; N=1 H=201 W=264",
+         "g (float[N,3,H,W] x, float[32,3,3,3] w, float[32,32,3,3] w2, float[32] w3) => (y)"
+         "{ a = Conv<pads = [1,1,1,1]>(x, w) b = Relu(a) c = Conv<pads = [1,1,1,1]>(b, w2, w3) d = Relu(c)"
+         "  y = MaxPool<kernel_shape = [2,2], strides = [2,2]>(d) }"},
+        {JOINED "winograd_f32_4x4", "N=1 H=150 W=241; N=2 H=91 W=230",
+         "g (float[N,16,H,W] x, float[32,16,3,3] w, float[32,1,3,3] w2, float[16,32,3,3] w3) => (y)"
+         "{ a = Conv<pads = [0,1,2,0]>(x, w) b = Conv<group = 32, pads = [2,0,1,1], dilations = [3,1]>(a, w2) y = Conv<pads = [1,1,1,1]>(b, w3) }"},
         /* Products of windows, of bands and of lines. */
         {JOINED, "N=1 H=90 W=120",
          "g (float[N,8,H,W] x, float[64,8,3,3] w, float[64,64,3,3] w2, float[16,64,1,1] w3) => (y)"
