@@ -103,8 +103,8 @@ static void give_back_unit(const job *j, int64_t unit)
         give_back(c, first, c->bytes - first < n ? c->bytes : first + n);
 }
 
-/* Under the lock. extra: counts against the budget. */
-static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_weight_format *format, bool extra)
+/* Under the lock. extra: bytes that count against so many budgets. */
+static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_weight_format *format, size_t extra, size_t budgets)
 {
     char     wanted[128]; /* a look-up allocates nothing */
     uint32_t i;
@@ -112,7 +112,7 @@ static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_wei
                    (long long)format->numbers[1], (long long)format->numbers[2], (long long)format->numbers[3]);
     if (opf_map_get(&w->index, wanted, &i))
         return w->list[i].data;
-    if (extra && (w->extra_bytes > w->budget || format->bytes > w->budget - w->extra_bytes))
+    if (extra != 0 && (w->extra_bytes > budgets * w->budget || extra > budgets * w->budget - w->extra_bytes))
         return NULL;
     const char *key = opf_arena_copy_string(&w->arena, wanted, strlen(wanted));
     if (key == NULL)
@@ -128,7 +128,7 @@ static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_wei
     if (!OPF_PUSH(&w->arena, w->jobs, w->n_jobs, w->job_capacity, todo) || !opf_map_put(&w->index, key, w->n - 1))
         return NULL; /* the item stays in the list and is freed with it */
     w->bytes += item.bytes;
-    w->extra_bytes += extra ? item.bytes : 0;
+    w->extra_bytes += extra;
     return item.data;
 }
 
@@ -199,10 +199,10 @@ bool opf_weights_build(opf_weights *weights, const opf_weights_team *team)
     return built;
 }
 
-static const void *get(opf_weights *weights, const opf_const *c, const opf_weight_format *format, bool extra)
+static const void *get(opf_weights *weights, const opf_const *c, const opf_weight_format *format, size_t extra, size_t budgets)
 {
     (void)pthread_mutex_lock(&weights->lock);
-    const void *data = find_or_ask(weights, c, format, extra);
+    const void *data = find_or_ask(weights, c, format, extra, budgets);
     (void)pthread_mutex_unlock(&weights->lock);
     return data;
 }
@@ -231,7 +231,7 @@ static bool build_now(opf_weights *w, const void *dst)
 const void *opf_weights_get_now(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
 {
     (void)pthread_mutex_lock(&weights->lock);
-    const void *data = find_or_ask(weights, c, format, false);
+    const void *data = find_or_ask(weights, c, format, 0, 0);
     if (data != NULL && !build_now(weights, data))
         data = NULL;
     (void)pthread_mutex_unlock(&weights->lock);
@@ -240,12 +240,12 @@ const void *opf_weights_get_now(opf_weights *weights, const opf_const *c, const 
 
 const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
 {
-    return get(weights, c, format, false);
+    return get(weights, c, format, 0, 0);
 }
 
-const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format)
+const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format, size_t extra, size_t budgets)
 {
-    return get(weights, c, format, true);
+    return get(weights, c, format, extra, budgets);
 }
 
 void opf_weights_set_budget(opf_weights *weights, size_t bytes)

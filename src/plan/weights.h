@@ -31,9 +31,9 @@ const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_
 /* The same, built when it returns: for what plans read. */
 const void *opf_weights_get_now(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
 
-/* The same for a form kept beside another one, for speed. These have a budget in bytes, 0 at first: NULL also when this one
-   would exceed it. */
-const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format);
+/* The same for a form that takes `extra` bytes more than another one, for speed. These have a budget in bytes, 0 at first: NULL
+   also when this one would exceed so many of it. */
+const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format, size_t extra, size_t budgets);
 void opf_weights_set_budget(opf_weights *weights, size_t bytes);
 
 /* Threads to build with: run calls work(user, thread, threads) on each of them. */

@@ -309,6 +309,17 @@ static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t filter_by
     return opf_divide_up(all, within);
 }
 
+/* The transformed filters, in place of the 9 taps; NULL: the budget has no more room. A batch has room for twice as much, as its
+   images take more, too. */
+static const float *filters_of(const opf_planner *planner, const opf_gemm_args *args, const opf_const *w, size_t size, opf_weight_format *format)
+{
+    enum { BATCH = 4 };
+    const opf_kern *kern = planner->options->kern;
+    *format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, (int64_t)size);
+    return opf_weights_get_extra(planner->options->weights, w, format, format->bytes - format->bytes / ((size + 2) * (size + 2)) * 9,
+                                 args->images < BATCH ? 1 : 2);
+}
+
 void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const opf_const *w)
 {
     enum { COLUMNS = 64 };
@@ -319,11 +330,11 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
     const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
     const bool   four  = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && tiles_of(args, 4) >= fours && is_faster(args, 4, large);
-    const size_t size  = four ? 4 : is_faster(args, 2, large) ? 2 : 0;
-    if (size == 0)
-        return;
-    opf_weight_format format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, (int64_t)size);
-    const float      *u = opf_weights_get_extra(planner->options->weights, w, &format);
+    size_t            size = four ? 4 : 2;
+    opf_weight_format format;
+    const float      *u = four ? filters_of(planner, args, w, 4, &format) : NULL;
+    if (u == NULL && is_faster(args, size = 2, large)) /* the smaller form may still be paid for */
+        u = filters_of(planner, args, w, 2, &format);
     if (u == NULL)
         return;
     opf_winograd *plan   = &args->winograd;
