@@ -73,7 +73,7 @@ class Shape:
             tiles, area = self.tiles(side), side * side
             return (min(self.channels, self.filters) >= bounds["CHANNELS"] and tiles * area >= 16 * bounds["TILES"]
                     and (side != 4 or tiles >= of_four)
-                    and (self.bytes(side) <= bounds["LARGE"] or tiles >= of_large)
+                    and (self.bytes(side) <= bounds["LARGE"] or self.images * self.size**2 >= of_large * area)
                     and 16 * self.images * self.size**2 >= bounds["PIXELS_OF_TILE"] * area * tiles)
 
         return next((side for side in TILES if side <= bounds["LARGEST_TILE"] and is_faster(side)), 0)

@@ -289,7 +289,7 @@ static bool is_faster(const opf_gemm_args *args, size_t size, size_t tiles_of_la
     size_t tiles = tiles_of(args, size), bytes = (size + 2) * (size + 2) * sizeof(float) * args->kc * args->n;
     return args->kc >= OPF_COST_WINOGRAD_CHANNELS && args->n >= OPF_COST_WINOGRAD_CHANNELS &&
            tiles * size * size >= 16 * OPF_COST_WINOGRAD_TILES &&
-           (bytes <= OPF_COST_WINOGRAD_LARGE || tiles >= tiles_of_large) &&
+           (bytes <= OPF_COST_WINOGRAD_LARGE || args->images * args->m >= tiles_of_large * size * size) &&
            args->images * args->m * 16 >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * size * size * tiles;
 }
 
