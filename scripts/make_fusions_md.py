@@ -214,14 +214,18 @@ def examples(name):
         raise SystemExit(f"{path.relative_to(ROOT)} is missing: every rule and absorber has examples")
     for block in path.read_text().strip().split("\n\n"):
         head, _, graph = block.partition("\n")
+        also = ""
+        if head.startswith("with "):
+            also = ", with " + ", ".join(f"`{rule}`" for rule in head.split()[1:])
+            head, _, graph = graph.partition("\n")
         if head.startswith("hit"):
-            out += ["Fuses:", "", "```", graph, "```", ""]
+            out += [f"Fuses{also}:", "", "```", graph, "```", ""]
         elif head == "miss without a word":
-            out += ["Does not fuse:", "", "```", graph, "```", ""]
+            out += [f"Does not fuse{also}:", "", "```", graph, "```", ""]
         else:
             code, _, rest = head[len("miss "):].partition(" at ")
             node, _, reason = rest.partition(": ")
-            out += [f"Does not fuse, `{code}` at `{node}`: {reason}.", "", "```", graph, "```", ""]
+            out += [f"Does not fuse{also}, `{code}` at `{node}`: {reason}.", "", "```", graph, "```", ""]
     return out
 
 

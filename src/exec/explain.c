@@ -5,7 +5,7 @@
 #include "base/tally.h"
 #include "cpu/cpu.h"
 #include "graph/text.h"
-#include "ops/gather.h"
+#include "ops/stored.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ static bool is_view(const opf_node *node)
 {
     return node->op == &opf_op_Reshape || node->op == &opf_op_Flatten || node->op == &opf_op_Squeeze || node->op == &opf_op_Unsqueeze ||
            node->op == &opf_op_Transpose || node->op == &opf_op_Expand || node->op == &opf_op_Slice || node->op == &opf_op_Split ||
-           (node->op == &opf_op_Identity && node->epilogue.n == 0) || opf_gather_is_read_in_place(node);
+           (node->op == &opf_op_Identity && node->epilogue.n == 0) || !opf_node_is_stored(node);
 }
 
 /* Where no sizes can be made up: nodes that are neither views nor shape arithmetic. */

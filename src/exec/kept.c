@@ -8,7 +8,7 @@
 
 #include "fuse/absorb_reduce.h"
 #include "fuse/absorb_steps.h"
-#include "ops/gather.h"
+#include "ops/stored.h"
 #include "ops/op.h"
 #include "ops/reduce.h"
 #include "simplify/simplify.h"

@@ -5,7 +5,7 @@
  * stays in the graph, marked: it makes no kernel of its own.
  */
 #include "fuse/legality.h"
-#include "ops/gather.h"
+#include "ops/stored.h"
 
 static const char rule[] = "embedding";
 
@@ -109,7 +109,7 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
     }
     if (!opf_fuse_allows(context, rule, id))
         return OPF_OK;
-    OPF_OOM_IF(error, !opf_node_set_int(context->graph, id, OPF_GATHER_STORED, 0));
+    OPF_OOM_IF(error, !opf_node_set_int(context->graph, id, OPF_STORED, 0));
     *changed = true;
     return opf_fuse_done(context, rule, id, error);
 }

@@ -56,7 +56,7 @@ opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_i
 opf_status opf_fuse_done_with(opf_fuse_context *context, const char *rule, opf_node_id anchor,
                               const char *const *origin, uint32_t n_origin, opf_error *error);
 
-/* The family of a rule or absorber: "conv", "matmul", "norm", "activation", "reduction", "elementwise"; NULL: no such
+/* The family of a rule or absorber: "conv", "matmul", "norm", "activation", "gate", "reduction", "elementwise"; NULL: no such
    rule. */
 const char *opf_fuse_family(const char *rule);
 

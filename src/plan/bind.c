@@ -32,6 +32,10 @@ opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_
     for (uint32_t i = 0; i < lowered->program.n_operands; i++) {
         opf_place place;
         opf_split split_of_place = split;
+        if (bound->given_value != 0 && lowered->operands[i] == bound->given_value) {
+            bound->given = i + 1;
+            continue;
+        }
         if (bound->by_lines)
             OPF_TRY(bind_lines(planner, lowered->operands[i], result, split, &bound->operand_lines[i], error));
         if (bound->operand_lines[i].rows != NULL) {
@@ -77,7 +81,7 @@ opf_status opf_bind(opf_planner *planner, const opf_lowered *lowered, const opf_
 void opf_bound_touch(opf_planner *planner, const opf_bound *bound, const opf_place *operands, const opf_place *stores)
 {
     for (uint32_t i = 0; i < bound->program.n_operands; i++)
-        if (bound->operand_lines[i].rows == NULL) /* else opf_plan_reads_rows */
+        if (bound->operand_lines[i].rows == NULL && bound->given != i + 1) /* else opf_plan_reads_rows */
             opf_plan_reads(planner, &operands[i]);
     for (uint32_t i = 0; i < bound->program.n_stores; i++)
         opf_plan_writes(planner, &stores[i]);
@@ -87,8 +91,8 @@ void opf_bound_at(const opf_run_env *env, const opf_bound *bound, size_t outer, 
                   opf_operand *operands, opf_store *stores)
 {
     for (uint32_t i = 0; i < bound->program.n_operands; i++) {
-        if (bound->operand_lines[i].rows != NULL)
-            continue; /* found by who runs it, line by line */
+        if (bound->operand_lines[i].rows != NULL || bound->given == i + 1)
+            continue; /* found by who runs it, line by line; given by it */
         const float *data = opf_ref_data(env, bound->operands[i]);
         const int64_t *images = bound->operand_images[i];
         ptrdiff_t image = images != NULL ? (ptrdiff_t)images[outer] : (ptrdiff_t)outer * bound->operand_outer[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a table that a Gather selects by index. Where the Gather is read in place (ops/gather.h) they are not stored:
+ * Rows of a table that a Gather selects by index. Where the Gather is read in place (ops/stored.h) they are not stored:
  * the kernel that reads them finds each in the table when it comes to it.
  */
 #ifndef OPF_PLAN_GATHERED_H

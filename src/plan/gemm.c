@@ -204,27 +204,31 @@ static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_e
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 
-opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_args *args, const opf_place *a, const opf_place *b_place,
-                           const opf_const *own_bias, const opf_place *result, opf_split split, const opf_lowered *lowered,
-                           const char *kernel, opf_error *error)
+/* What the end of a product reads and writes. */
+typedef struct touched {
+    opf_place residual; /* buffer 0: none */
+    opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
+} touched;
+
+/* The leading bias, residual and clamp become the kernel's, what is left the epilogue's program. */
+static opf_status take_end(opf_planner *planner, opf_gemm_args *args, const opf_const *own_bias, const opf_place *result, opf_split split,
+                           const opf_lowered *lowered, touched *t, opf_error *error)
 {
-    (void)node;
-    const opf_kern *kern     = planner->options->kern;
-    opf_lowered     rest     = *lowered;
-    opf_program    *program  = &rest.program;
-    size_t          columns  = args->n * args->groups;
-    opf_place       residual = {0};
-    args->lo                 = -INFINITY;
-    args->hi                 = INFINITY;
-    args->c                  = opf_place_ref(result);
-    int add                  = added_operand(program);
+    opf_lowered  rest    = *lowered;
+    opf_program *program = &rest.program;
+    size_t       columns = args->n * args->groups;
+    *t                   = (touched){.residual = {0}};
+    args->lo             = -INFINITY;
+    args->hi             = INFINITY;
+    args->c              = opf_place_ref(result);
+    int add              = added_operand(program);
     if (own_bias == NULL && add >= 0 && is_column_constant(planner, rest.operands[add], result, split.col, columns)) {
         own_bias = opf_graph_value(planner->graph, rest.operands[add])->constant;
         drop_first(program);
         add = added_operand(program);
     }
     OPF_TRY(take_bias(planner, args, own_bias, error));
-    if (add >= 0) {
+    if (add >= 0 && (args->beside == NULL || rest.operands[add] != args->beside->value)) {
         opf_place place;
         int64_t   outer, row;
         OPF_TRY(opf_plan_place(planner, rest.operands[add], &place, error));
@@ -235,17 +239,60 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
             args->residual       = opf_place_ref(&seen);
             args->residual_outer = (ptrdiff_t)outer;
             args->residual_row   = (ptrdiff_t)row;
-            residual             = place;
+            t->residual          = place;
             drop_first(program);
         }
     }
     take_clamp(args, program);
     opf_lower_scalars(planner, &rest);
-    opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
-    if (program->n != 0)
-        OPF_TRY(opf_bind(planner, &rest, result, split, &args->epilogue, operands, stores, error));
+    args->epilogue.given_value = args->beside != NULL ? args->beside->value : 0;
+    return program->n == 0 ? OPF_OK : opf_bind(planner, &rest, result, split, &args->epilogue, t->operands, t->stores, error);
+}
+
+static void touch_end(opf_planner *planner, const opf_gemm_args *args, const touched *t)
+{
+    if (t->residual.buffer != 0)
+        opf_plan_reads(planner, &t->residual);
+    if (args->epilogue.program.n != 0)
+        opf_bound_touch(planner, &args->epilogue, t->operands, t->stores);
+}
+
+static void share_blocks(const opf_gemm_args *args)
+{
+    opf_gemm_args *g = args->beside->args;
+    g->tiles         = args->tiles;
+    g->block         = args->block;
+    g->blocks        = args->blocks;
+    g->panels        = args->panels;
+}
+
+/* Nothing else that the step reads lies where the residual does, so the result may be written over it. */
+static bool is_alone(const opf_gemm_args *args, const touched *t, const opf_place *a, const opf_place *b_place)
+{
+    const uint32_t buffer = t->residual.buffer;
+    bool           alone  = args->beside == NULL && buffer != a->buffer && (b_place == NULL || b_place->buffer != buffer);
+    for (uint32_t i = 0; i < args->epilogue.program.n_operands && args->epilogue.program.n != 0; i++)
+        alone = alone && t->operands[i].buffer != buffer;
+    for (uint32_t i = 0; i < args->prologue.program.n_operands; i++)
+        alone = alone && args->prologue.operands[i].buffer != buffer;
+    return alone;
+}
+
+opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_args *args, const opf_place *a, const opf_place *b_place,
+                           const opf_const *own_bias, const opf_place *result, opf_split split, const opf_lowered *lowered,
+                           const char *kernel, opf_error *error)
+{
+    (void)node;
+    const opf_kern *kern = planner->options->kern;
+    touched         own, others;
+    double          products = args->beside != NULL ? 2.0 : 1.0;
+    OPF_TRY(take_end(planner, args, own_bias, result, split, lowered, &own, error));
+    if (args->beside != NULL)
+        OPF_TRY(take_end(planner, args->beside->args, args->beside->bias, result, split, &args->beside->lowered, &others, error));
     args->scales_b = can_scale_b(args, kern);
     opf_gemm_size(args, kern);
+    if (args->beside != NULL)
+        share_blocks(args);
     opf_gemm_args *kept = opf_arena_copy(planner->arena, args, sizeof *args);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel        = kernel,
@@ -253,7 +300,7 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
                           .args          = kept,
                           .units         = args->images * args->groups * args->blocks * args->panels,
                           .scratch_bytes = opf_gemm_scratch(args, kern),
-                          .flops         = 2.0 * (double)(args->images * args->groups * args->m) * (double)(args->n * args->kc * args->taps)};
+                          .flops         = 2.0 * products * (double)(args->images * args->groups * args->m) * (double)(args->n * args->kc * args->taps)};
     if (kept->winograd.u != NULL)
         opf_winograd_step(kept, kern, &step);
     if (kept->rows == OPF_ROWS_PLANES)
@@ -264,17 +311,10 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
     if (b_place != NULL)
         opf_plan_reads(planner, b_place);
     opf_plan_writes(planner, result);
-    if (residual.buffer != 0) {
-        opf_plan_reads(planner, &residual);
-        bool alone = residual.buffer != a->buffer && (b_place == NULL || b_place->buffer != residual.buffer);
-        for (uint32_t i = 0; i < program->n_operands && program->n != 0; i++)
-            alone = alone && operands[i].buffer != residual.buffer;
-        for (uint32_t i = 0; i < args->prologue.program.n_operands; i++)
-            alone = alone && args->prologue.operands[i].buffer != residual.buffer;
-        if (alone)
-            opf_plan_may_share(planner, result, &residual);
-    }
-    if (program->n != 0)
-        opf_bound_touch(planner, &args->epilogue, operands, stores);
+    touch_end(planner, args, &own);
+    if (args->beside != NULL)
+        touch_end(planner, args->beside->args, &others);
+    if (own.residual.buffer != 0 && is_alone(args, &own, a, b_place))
+        opf_plan_may_share(planner, result, &own.residual);
     return OPF_OK;
 }

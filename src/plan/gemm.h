@@ -60,6 +60,15 @@ typedef struct opf_gemm_scatter {
     size_t   n_cells;
 } opf_gemm_scatter;
 
+/* A product of the same rows, with as many columns, that is not stored: a panel of its tiles is computed before that of the
+   product behind it, whose epilogue reads them from scratch. */
+typedef struct opf_gemm_beside {
+    struct opf_gemm_args *args;  /* of the same shape, blocks and result as those of the product behind it */
+    opf_value_id          value; /* its result */
+    const opf_const      *bias;
+    opf_lowered           lowered;
+} opf_gemm_beside;
+
 typedef struct opf_gemm_args {
     opf_gemm_rows   rows;
     size_t          images, groups, m, n, kc, taps; /* per group: n columns, kc elements a tap */
@@ -86,6 +95,7 @@ typedef struct opf_gemm_args {
     ptrdiff_t       residual_row, residual_outer;
     float           lo, hi;
     opf_bound       prologue; /* program.n 0: none. LINEAR only: rows are computed as they are read, by the block */
+    opf_gemm_beside *beside;  /* NULL: none. epilogue.given tells which operand it is */
     bool            scales_b; /* the prologue multiplies elements by a factor of their own: the rows of packed b take it */
     opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
     size_t          block;    /* tiles of rows that share a panel while it is in cache */

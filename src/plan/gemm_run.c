@@ -224,6 +224,8 @@ static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group,
         opf_operand operands[OPF_PROGRAM_OPERANDS];
         opf_store   stores[OPF_PROGRAM_OPERANDS];
         opf_bound_at(env, &g->epilogue, image, start, group * g->n + panel * nr, operands, stores);
+        if (g->epilogue.given != 0)
+            operands[g->epilogue.given - 1] = (opf_operand){.data = w->beside + (start - w->starts[0]) * cols, .row = (ptrdiff_t)cols, .col = 1};
         opf_program_run(env->kern, &g->epilogue.program, operands, stores, w->tile, (ptrdiff_t)cols, direct ? at.c : w->tile,
                         direct ? at.c_stride : (ptrdiff_t)cols, rows, cols, w->program);
     }
@@ -233,11 +235,35 @@ static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group,
         env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, rows);
 }
 
+/* The tiles of the product beside, through its epilogue, to scratch. */
+static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, size_t panel)
+{
+    const opf_gemm_args *g     = w->args->beside->args;
+    const opf_kern      *kern  = w->env->kern;
+    opf_gemm_worker      other = *w;
+    opf_operand          operands[OPF_PROGRAM_OPERANDS];
+    opf_store            stores[OPF_PROGRAM_OPERANDS];
+    other.args      = g;
+    strip s         = begin_strip(&other, image, 0, block, panel, g->b + panel * g->taps * g->kc * kern->nr);
+    s.tile.c_stride = (ptrdiff_t)s.cols;
+    for (size_t i = 0; i < s.tiles; i++) {
+        float       *c    = w->beside + (w->starts[i] - w->starts[0]) * s.cols;
+        const size_t rows = w->starts[i + 1] - w->starts[i];
+        run_tile(&other, &s, i, c);
+        if (g->epilogue.program.n == 0)
+            continue;
+        opf_bound_at(w->env, &g->epilogue, image, w->starts[i], panel * kern->nr, operands, stores);
+        opf_program_run(kern, &g->epilogue.program, operands, stores, c, s.tile.c_stride, c, s.tile.c_stride, rows, s.cols, w->program);
+    }
+}
+
 /* The tiles of a block for one panel. An epilogue with operands runs on several tiles at a time, which wait for it in L1. */
 static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
 {
     const opf_gemm_args *g      = w->args;
     const size_t         mr     = w->env->kern->mr;
+    if (g->beside != NULL)
+        run_beside(w, image, block, panel);
     strip                s      = begin_strip(w, image, group, block, panel, b);
     const bool           parted = is_parted(g, panel * w->env->kern->nr, s.cols);
     if (finishes_in_place(g) && !parted) {
@@ -277,10 +303,14 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, opf_g
     at += g->b == NULL ? opf_round_64(g->kc * kern->nr * sizeof(float)) : 0;
     w->tile = (float *)(void *)(scratch + at);
     at += opf_round_64(OPF_GEMM_WAITING * kern->mr * kern->nr * sizeof(float));
+    w->beside = (float *)(void *)(scratch + at);
+    at += g->beside != NULL ? opf_round_64(rows * kern->nr * sizeof(float)) : 0;
     w->program = (float *)(void *)(scratch + at);
     size_t before = opf_gemm_computes_rows(g) ? opf_program_scratch(&g->prologue.program) : 0;
     size_t after  = g->epilogue.program.n != 0 ? opf_program_scratch(&g->epilogue.program) : 0;
-    return at + opf_round_64((before > after ? before : after) * sizeof(float));
+    size_t beside = g->beside != NULL && g->beside->args->epilogue.program.n != 0 ? opf_program_scratch(&g->beside->args->epilogue.program) : 0;
+    size_t most   = before > after ? before : after;
+    return at + opf_round_64((most > beside ? most : beside) * sizeof(float));
 }
 
 /* A few panels of a block in parts of k, so that the rows' part stays in L2 while the panels' parts stream by, each once. */

@@ -14,6 +14,7 @@ typedef struct opf_gemm_worker {
     float               *gathered; /* [block][mr][taps*kc]: rows that are gathered, or computed by the prologue */
     float               *panel;    /* b of this run: [kc][nr] */
     float               *tile;     /* [OPF_GEMM_WAITING*mr][nr] for the epilogue */
+    float               *beside;   /* [block][mr][nr]: what the product beside makes of the block, for one panel */
     float               *program;  /* scratch of prologue and epilogue */
     size_t               first_k, n_k; /* the part of a row that is multiplied now */
 } opf_gemm_worker;

@@ -4,7 +4,7 @@
  * that lie together (embeddings) are read by their only reader, or take one memcpy each, at any byte address: a table stays in
  * the mapped file.
  */
-#include "ops/gather.h"
+#include "ops/stored.h"
 #include "plan/gathered.h"
 #include "plan/series.h"
 

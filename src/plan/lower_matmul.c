@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MatMul and Gemm: rows times a packed matrix when B is constant, batched products packed by the run otherwise. */
+#include "ops/stored.h"
 #include "plan/gemm.h"
 
 #include <string.h>
@@ -126,19 +127,83 @@ static opf_status set_result(opf_planner *planner, const product *p, int32_t bat
     return OPF_OK;
 }
 
-/* Whether every operand of the steps has one stride over all rows of all images: positions added to each batch do not. */
-static opf_status rows_join(opf_planner *planner, const opf_place *y, const opf_lowered *lowered, bool *join, opf_error *error)
+/* Whether every operand of the steps has one stride over all rows of all images: positions added to each batch do not. What
+   the product beside makes has the result's rows. */
+static opf_status rows_join(opf_planner *planner, const opf_place *y, const opf_lowered *lowered, opf_value_id beside, bool *join,
+                            opf_error *error)
 {
-    *join = true;
     for (uint32_t i = 0; i < lowered->program.n_operands; i++) {
         opf_place place;
         int64_t   stride;
+        if (beside != 0 && lowered->operands[i] == beside)
+            continue;
         OPF_TRY(opf_plan_place(planner, lowered->operands[i], &place, error));
         place = opf_place_broadcast(&place, y->rank, y->dims);
         *join = *join && opf_place_linear(&place, 0, y->rank - 2, &stride);
     }
     return OPF_OK;
 }
+
+static bool is_float_constant(const opf_planner *planner, opf_value_id value, int32_t rank)
+{
+    const opf_const *c = opf_graph_value(planner->graph, value)->constant;
+    return c != NULL && c->type == OPF_FLOAT && c->rank == rank;
+}
+
+static opf_status get_panels(opf_planner *planner, const product *p, const float **b, opf_error *error)
+{
+    opf_weight_format format = opf_format_panels(p->k, p->n, (int64_t)planner->options->kern->nr, p->transposed);
+    *b                       = opf_weights_get(planner->options->weights, p->w, &format);
+    OPF_OOM_IF(error, *b == NULL);
+    return OPF_OK;
+}
+
+static void set_weights(const opf_planner *planner, const opf_node *node, product *p)
+{
+    p->w          = opf_graph_value(planner->graph, node->inputs[1])->constant;
+    p->transposed = node->op == &opf_op_Gemm && opf_node_int(node, "transB", 0) != 0;
+    p->k          = p->w->dims[p->transposed ? 1 : 0];
+    p->n          = p->w->dims[p->transposed ? 0 : 1];
+}
+
+/* ---- a product beside ---- */
+
+/* The first operand of the steps that a product of the same rows is still to make. */
+static opf_node_id find_beside(const opf_planner *planner, const product *p, const opf_lowered *lowered)
+{
+    for (uint32_t i = 0; p->w != NULL && i < lowered->program.n_operands; i++)
+        if (lowered->operands[i] != 0 && planner->beside[lowered->operands[i]] != 0)
+            return planner->beside[lowered->operands[i]];
+    return 0;
+}
+
+static opf_status take_beside(opf_planner *planner, opf_node_id id, opf_gemm_beside **result, opf_error *error)
+{
+    const opf_node  *node   = opf_graph_node(planner->graph, id);
+    opf_gemm_beside *beside = OPF_NEW(planner->arena, opf_gemm_beside, 1);
+    OPF_OOM_IF(error, beside == NULL);
+    beside->value = node->outputs[0];
+    if (node->op == &opf_op_Gemm && node->n_own_inputs > 2 && node->inputs[2] != 0)
+        beside->bias = opf_graph_value(planner->graph, node->inputs[2])->constant;
+    OPF_FAIL_IF(error, !opf_lower_steps(planner, node, &node->epilogue, &beside->lowered), OPF_INTERNAL, "%s has no kernel", node->name);
+    planner->beside[beside->value] = 0;
+    *result                        = beside;
+    return OPF_OK;
+}
+
+/* All but the rows, which are those of the product behind it. */
+static opf_status set_beside(opf_planner *planner, opf_node_id id, opf_gemm_args *args, opf_error *error)
+{
+    product        p = {0};
+    opf_gemm_args *g = opf_arena_copy(planner->arena, args, sizeof *args);
+    OPF_OOM_IF(error, g == NULL);
+    set_weights(planner, opf_graph_node(planner->graph, id), &p);
+    g->beside          = NULL;
+    args->beside->args = g;
+    return get_panels(planner, &p, &g->b, error);
+}
+
+/* ---- lowering ---- */
 
 /* The step for a product whose places are known. y is the result as [batch…, m, n]. */
 static opf_status lower_product(opf_planner *planner, const opf_node *node, product *p, const opf_lowered *lowered, opf_error *error)
@@ -153,8 +218,13 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
     opf_split split = {.outer_first = 0, .outer_last = batch - 1, .row_first = batch, .row_last = batch, .col = batch + 1};
     /* With one B for all images the images are just more rows, if A's rows follow one another. */
     int64_t row = 0;
-    bool    join;
-    OPF_TRY(rows_join(planner, y, lowered, &join, error));
+    bool    join = true;
+    const opf_node_id other = find_beside(planner, p, lowered);
+    if (other != 0) {
+        OPF_TRY(take_beside(planner, other, &args.beside, error));
+        OPF_TRY(rows_join(planner, y, &args.beside->lowered, 0, &join, error));
+    }
+    OPF_TRY(rows_join(planner, y, lowered, other != 0 ? args.beside->value : 0, &join, error));
     join = join && p->w != NULL && opf_place_linear(&p->a, 0, p->a.rank - 2, &row) && is_linear(p, batch);
     if (join) {
         split       = (opf_split){.outer_first = 0, .outer_last = -1, .row_first = 0, .row_last = batch, .col = batch + 1};
@@ -170,9 +240,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
     args.a_col = (ptrdiff_t)p->a.strides[p->a.rank - 1];
     args.a     = opf_place_ref(&p->a);
     if (p->w != NULL) {
-        opf_weight_format format = opf_format_panels(p->k, p->n, (int64_t)kern->nr, p->transposed);
-        args.b                   = opf_weights_get(planner->options->weights, p->w, &format);
-        OPF_OOM_IF(error, args.b == NULL);
+        OPF_TRY(get_panels(planner, p, &args.b, error));
     } else {
         args.b_ref = opf_place_ref(&p->b);
         args.b_row = (ptrdiff_t)p->b.strides[p->b.rank - 2];
@@ -180,16 +248,12 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, prod
         OPF_TRY(image_offsets(planner, &p->b, batch, y->dims, args.images, &args.b_images, error));
     }
     OPF_TRY(set_result(planner, p, batch, join, &args, error));
+    if (other != 0)
+        OPF_TRY(set_beside(planner, other, &args, error));
     OPF_TRY(opf_gemm_finish(planner, node, &args, &p->a, p->w == NULL ? &p->b : NULL, p->bias, y, split, lowered, kern->gemm_name, error));
     for (size_t i = 0; i < p->n_parts; i++)
         opf_plan_writes(planner, &p->parts[i]);
     return OPF_OK;
-}
-
-static bool is_float_constant(const opf_planner *planner, opf_value_id value, int32_t rank)
-{
-    const opf_const *c = opf_graph_value(planner->graph, value)->constant;
-    return c != NULL && c->type == OPF_FLOAT && c->rank == rank;
 }
 
 static opf_status lower_matmul(opf_planner *planner, const opf_node *node, const opf_lowered *lowered, opf_error *error)
@@ -197,9 +261,7 @@ static opf_status lower_matmul(opf_planner *planner, const opf_node *node, const
     product p = {0};
     OPF_TRY(opf_plan_place(planner, node->inputs[0], &p.a, error));
     if (is_float_constant(planner, node->inputs[1], 2)) {
-        p.w = opf_graph_value(planner->graph, node->inputs[1])->constant;
-        p.k = p.w->dims[0];
-        p.n = p.w->dims[1];
+        set_weights(planner, node, &p);
     } else {
         OPF_TRY(opf_plan_place(planner, node->inputs[1], &p.b, error));
         if (p.b.rank == 1)
@@ -227,10 +289,8 @@ static opf_status lower_gemm(opf_planner *planner, const opf_node *node, const o
     if (opf_node_float(node, "alpha", 1) != 1 || (has_c && opf_node_float(node, "beta", 1) != 1) ||
         !is_float_constant(planner, node->inputs[1], 2))
         return OPF_OK;
-    product p    = {.w = opf_graph_value(planner->graph, node->inputs[1])->constant};
-    p.transposed = opf_node_int(node, "transB", 0) != 0;
-    p.k          = p.w->dims[p.transposed ? 1 : 0];
-    p.n          = p.w->dims[p.transposed ? 0 : 1];
+    product p = {0};
+    set_weights(planner, node, &p);
     if (has_c) {
         const opf_const *c = opf_graph_value(planner->graph, node->inputs[2])->constant;
         bool columns = c != NULL && (c->count == 1 || (c->count == (size_t)p.n && c->dims[c->rank - 1] == p.n));
@@ -264,7 +324,7 @@ static opf_status lower_gemm(opf_planner *planner, const opf_node *node, const o
     return lower_product(planner, node, &p, &program, error);
 }
 
-opf_status opf_lower_matmul(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+static opf_status lower_stored(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
     opf_lowered     lowered;
@@ -278,4 +338,35 @@ opf_status opf_lower_matmul(opf_planner *planner, opf_node_id id, bool *done, op
         return OPF_OK;
     *done = true;
     return lower_matmul(planner, node, &lowered, error);
+}
+
+opf_status opf_plan_store_beside(opf_planner *planner, opf_value_id value, opf_error *error)
+{
+    const opf_node_id node = planner->node;
+    bool              done = false;
+    planner->node          = planner->beside[value];
+    planner->beside[value] = 0;
+    OPF_TRY(lower_stored(planner, planner->node, &done, error));
+    planner->node = node;
+    OPF_FAIL_IF(error, !done, OPF_INTERNAL, "a product without a kernel");
+    return OPF_OK;
+}
+
+/* Whether the step behind the product may compute it: it has a kernel, and its result goes nowhere else. */
+static bool may_wait(const opf_planner *planner, const opf_node *node)
+{
+    opf_lowered lowered;
+    return opf_product_is_beside(node) && planner->output_of[node->outputs[0]] == 0 &&
+           planner->infos[node->inputs[0]].type == OPF_FLOAT && is_float_constant(planner, node->inputs[1], 2) &&
+           opf_lower_steps(planner, node, &node->epilogue, &lowered);
+}
+
+opf_status opf_lower_matmul(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(planner->graph, id);
+    if (!may_wait(planner, node))
+        return lower_stored(planner, id, done, error);
+    planner->beside[node->outputs[0]] = id;
+    *done                             = true;
+    return OPF_OK;
 }

@@ -204,6 +204,8 @@ opf_status opf_plan_place(opf_planner *planner, opf_value_id value, opf_place *p
 {
     if (opf_plan_gathered(planner, value) != NULL)
         OPF_TRY(opf_plan_store_gathered(planner, value, error));
+    if (planner->beside[value] != 0)
+        OPF_TRY(opf_plan_store_beside(planner, value, error));
     if (planner->places[value].buffer != 0) {
         *place = planner->places[value];
         return OPF_OK;

@@ -424,9 +424,11 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
     planner.places    = OPF_NEW(arena, opf_place, graph->n_values);
     planner.output_of = OPF_NEW(arena, uint32_t, graph->n_values);
     planner.gathered  = OPF_NEW(arena, const opf_gathered *, graph->n_values);
+    planner.beside    = OPF_NEW(arena, opf_node_id, graph->n_values);
     plan->order       = opf_arena_copy(arena, request->order, request->n * sizeof *request->order);
     plan->begin       = request->begin;
     OPF_OOM_IF(error, planner.infos == NULL || planner.places == NULL || planner.output_of == NULL || planner.gathered == NULL ||
+                          planner.beside == NULL ||
                           plan->order == NULL || !OPF_PUSH(arena, plan->buffers, plan->n_buffers, plan->buffers_capacity, (opf_buffer){0}));
     OPF_TRY(specialise(plan, request, options->limits, planner.infos, error));
     plan->infos      = planner.infos;

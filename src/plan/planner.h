@@ -26,6 +26,7 @@ typedef struct opf_planner {
     const int32_t         **order_of; /* by value: the order of axes in which its only reader, a Transpose, wants it; or NULL */
     opf_slice              *slices;   /* by value */
     const struct opf_gathered **gathered; /* by value: rows of a table that have no place of their own yet (plan/gathered.h); or NULL */
+    opf_node_id            *beside; /* by value: the product that makes it, if the step behind it is to compute it (plan/gemm.h); or 0 */
     opf_node_id             node; /* being lowered */
 } opf_planner;
 
@@ -39,6 +40,8 @@ typedef opf_status (*opf_lower_fn)(opf_planner *planner, opf_node_id node, bool 
 /* The place of an input of the node being lowered: constants, known values and gathered rows are placed on demand. Never for
    value 0. */
 opf_status opf_plan_place(opf_planner *planner, opf_value_id value, opf_place *place, opf_error *error);
+/* The product that makes the value as a step of its own, since its reader could not take it along. */
+opf_status opf_plan_store_beside(opf_planner *planner, opf_value_id value, opf_error *error);
 /* A new dense buffer for value; order lists its axes from the slowest to the fastest, NULL is row-major. */
 opf_status opf_plan_alloc(opf_planner *planner, opf_value_id value, const int32_t *order, opf_place *place, opf_error *error);
 /* Whether who wants the value wants it row-major, so that writing it in another order costs a copy: the caller, a later

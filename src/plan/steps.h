@@ -37,6 +37,8 @@ typedef struct opf_bound {
     const int64_t *operand_images[OPF_PROGRAM_OPERANDS]; /* offset by outer index, where no one stride tells it; else NULL */
     bool      by_lines; /* set before it is bound: tiles are single rows across all columns, so operands may be gathered rows */
     opf_lines operand_lines[OPF_PROGRAM_OPERANDS]; /* their rows are NULL where an operand is none */
+    opf_value_id given_value; /* set before it is bound: this operand has no place, who runs the program gives each tile of it */
+    uint32_t     given;       /* 1 + which operand that is; 0: none */
     opf_ref     stores[OPF_PROGRAM_OPERANDS];
     ptrdiff_t   store_outer[OPF_PROGRAM_OPERANDS], store_row[OPF_PROGRAM_OPERANDS], store_col[OPF_PROGRAM_OPERANDS];
 } opf_bound;

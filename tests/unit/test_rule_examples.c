@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tests/rules: for every rule and absorber a graph that it finds, and one that it nearly finds, with what it says of that.
- * docs/fusions.md shows the same files. Paragraphs begin with
- *     hit -> TEXT                       the rule fires, and TEXT is in the graph that it leaves
- *     miss CODE at NODE: REASON         it does not, and says this; "miss without a word": it is no near miss
- * and go on with the graph in ONNX's textual syntax.
+ * tests/rules: for every rule and absorber a graph that it finds, and one that it nearly finds, with what it says of
+ * that. docs/fusions.md shows the same files. Paragraphs begin with hit -> TEXT                       the rule fires,
+ * and TEXT is in the graph that it leaves miss CODE at NODE: REASON         it does not, and says this; "miss without a
+ * word": it is no near miss and go on with the graph in ONNX's textual syntax. A line "with RULE…" before them names
+ * others that are on as well.
  */
 #include "fuse/fuse.h"
 #include "graph/text.h"
@@ -30,11 +30,18 @@ typedef struct fixture {
     opf_error error;
 } fixture;
 
-/* The graph fused with this rule only. */
-static void fuse(fixture *f, const char *rule, const char *source)
+enum { MOST_RULES = 8 };
+
+/* The rule of the examples, then what is on beside it. */
+typedef struct rule_set {
+    const char *names[MOST_RULES];
+    uint32_t n;
+} rule_set;
+
+/* The graph fused with these rules only. */
+static void fuse(fixture *f, const rule_set *rules, const char *source)
 {
-    const char *const only[] = {rule};
-    opf_fuse_options options = {.only = only, .n_only = 1, .stop_after = -1};
+    opf_fuse_options options = {.only = rules->names, .n_only = rules->n, .stop_after = -1};
     memset(f, 0, sizeof *f);
     opf_heap_init(&f->heap, NULL, 0);
     opf_arena_init(&f->arena, &f->heap);
@@ -46,7 +53,7 @@ static void fuse(fixture *f, const char *rule, const char *source)
         opf_infer_graph(f->graph, &f->error) != OPF_OK ||
         opf_fuse(f->graph, &options, &f->report, &f->error) != OPF_OK ||
         opf_graph_verify(f->graph, &f->error) != OPF_OK)
-        fail_msg("%s: %s\n%s", rule, f->error.message, source);
+        fail_msg("%s: %s\n%s", rules->names[0], f->error.message, source);
 }
 
 static const char *graph_text(fixture *f)
@@ -58,23 +65,33 @@ static const char *graph_text(fixture *f)
     return text.data;
 }
 
-static void check_hit(const char *rule, const char *head, const char *source)
+static bool has_fired(const fixture *f, const char *rule)
 {
+    for (uint32_t i = 0; i < f->report.n_fusions; i++)
+        if (strcmp(f->report.fusions[i].rule, rule) == 0)
+            return true;
+    return false;
+}
+
+static void check_hit(const rule_set *rules, const char *head, const char *source)
+{
+    const char *rule = rules->names[0];
     fixture f;
-    fuse(&f, rule, source);
+    fuse(&f, rules, source);
     const char *wanted = strstr(head, "-> ");
-    if (f.report.n_fusions == 0 || strcmp(f.report.fusions[0].rule, rule) != 0)
+    if (!has_fired(&f, rule))
         fail_msg("%s did not fire on\n%s\nleft\n%s", rule, source, graph_text(&f));
     if (wanted == NULL || strstr(graph_text(&f), wanted + 3) == NULL)
         fail_msg("%s on\n%s\nleft\n%s", rule, source, graph_text(&f));
     opf_arena_fini(&f.arena);
 }
 
-static void check_miss(const char *rule, const char *head, const char *source)
+static void check_miss(const rule_set *rules, const char *head, const char *source)
 {
+    const char *rule = rules->names[0];
     fixture f;
     char found[600] = "miss without a word";
-    fuse(&f, rule, source);
+    fuse(&f, rules, source);
     for (uint32_t i = 0; i < f.report.n_misses; i++) {
         const opf_miss *miss = &f.report.misses[i];
         if (strcmp(miss->rule, rule) != 0)
@@ -83,7 +100,7 @@ static void check_miss(const char *rule, const char *head, const char *source)
                        miss->reason);
         break;
     }
-    if (f.report.n_fusions != 0)
+    if (has_fired(&f, rule))
         fail_msg("%s fired on\n%s", rule, source);
     if (strcmp(found, head) != 0)
         fail_msg("%s on\n%s\nsays\n%s\nmust say\n%s", rule, source, found, head);
@@ -102,6 +119,26 @@ static char *read_file(const char *path)
     return text;
 }
 
+/* The rule and those of the line "with …", if the paragraph begins with one; then *head is behind it. */
+static rule_set take_rules(const char *rule, char **head)
+{
+    rule_set rules = {.names = {rule}, .n = 1};
+    if (strncmp(*head, "with ", 5) != 0)
+        return rules;
+    char *name = *head + 5, *end = strchr(name, '\n');
+    assert_non_null(end);
+    *end = '\0';
+    *head = end + 1;
+    for (char *next = name; next != NULL; name = next) {
+        next = strchr(name, ' ');
+        if (next != NULL)
+            *next++ = '\0';
+        assert_true(rules.n < MOST_RULES);
+        rules.names[rules.n++] = name;
+    }
+    return rules;
+}
+
 static void check_examples(const char *rule)
 {
     char path[1024];
@@ -109,16 +146,17 @@ static void check_examples(const char *rule)
     (void)snprintf(path, sizeof path, "%s/tests/rules/%s.txt", OPF_SOURCE_DIR, rule);
     char *text = read_file(path);
     for (char *head = text; head != NULL && *head != '\0';) {
+        const rule_set rules = take_rules(rule, &head);
         char *end = strstr(head, "\n\n"), *source = strchr(head, '\n');
         assert_non_null(source);
         *source++ = '\0';
         if (end != NULL)
             *end = '\0';
         if (strncmp(head, "hit", 3) == 0) {
-            check_hit(rule, head, source);
+            check_hit(&rules, head, source);
             hits++;
         } else {
-            check_miss(rule, head, source);
+            check_miss(&rules, head, source);
             misses++;
         }
         head = end == NULL ? NULL : end + 2;

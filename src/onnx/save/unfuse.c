@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "onnx/save/unfuse.h"
 
-#include "ops/gather.h"
+#include "ops/stored.h"
 #include "ops/infer.h"
 
 #include <string.h>
@@ -149,8 +149,8 @@ opf_status opf_save_unfuse(opf_graph *graph, opf_error *error)
             continue;
         for (uint32_t b = 0; b < node->n_bodies; b++)
             OPF_TRY(opf_save_unfuse(node->bodies[b], error));
-        if (opf_gather_is_read_in_place(node))
-            opf_node_remove_attr(opf_graph_node(graph, id), OPF_GATHER_STORED);
+        if (!opf_node_is_stored(node))
+            opf_node_remove_attr(opf_graph_node(graph, id), OPF_STORED);
         if (node->prologue.n != 0 || node->epilogue.n != 0)
             OPF_OOM_IF(error, !unfuse_node(graph, id));
     }
