@@ -19,13 +19,13 @@ typedef struct channel_fold {
     const char *rule;
 } channel_fold;
 
-/* The constant as one double per channel, if it varies along axis 1 of the result only; NULL otherwise. */
-static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_t rank, int64_t channels)
+/* The constant as one double per channel, if it varies along the axis of the channels only; NULL otherwise. */
+static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_t rank, int32_t axis, int64_t channels)
 {
     if (c->rank > rank || (c->count != 1 && c->count != (size_t)channels))
         return NULL;
     for (int32_t i = 0; c->count != 1 && i < c->rank; i++)
-        if (c->dims[i] != (i + rank - c->rank == 1 ? channels : 1))
+        if (c->dims[i] != (i + rank - c->rank == axis ? channels : 1))
             return NULL;
     for (size_t i = 0; i < c->count; i++)
         if (!isfinite(opf_const_f64_at(c, i)))
@@ -64,8 +64,8 @@ static const opf_const *constant_of(const opf_graph *graph, opf_value_id value)
 
 static bool has_constant_weights(const opf_graph *graph, const opf_node *conv)
 {
-    if ((conv->op != &opf_op_Conv && conv->op != &opf_op_ConvTranspose) || conv->epilogue.n != 0 || conv->n_inputs != conv->n_own_inputs ||
-        conv->n_own_inputs < 2)
+    if ((conv->op != &opf_op_Conv && conv->op != &opf_op_ConvTranspose) || conv->epilogue.n != 0 ||
+        conv->n_inputs != conv->n_own_inputs || conv->n_own_inputs < 2)
         return false;
     const opf_const *w = constant_of(graph, conv->inputs[1]);
     return w != NULL && w->rank >= 2 && opf_types_have(OPF_TYPES_FLOAT, w->type) &&
@@ -81,9 +81,8 @@ static int64_t output_channels(const opf_node *conv, const opf_const *w)
 static const opf_const *scale_outputs(opf_const_pool *pool, const opf_node *conv, const opf_const *w,
                                       const opf_const *factor)
 {
-    return conv->op == &opf_op_Conv
-               ? opf_const_scale(pool, w, factor, 0)
-               : opf_channel_scale_columns(pool, w, factor, opf_node_int(conv, "group", 1));
+    return conv->op == &opf_op_Conv ? opf_const_scale(pool, w, factor, 0)
+                                    : opf_channel_scale_columns(pool, w, factor, opf_node_int(conv, "group", 1));
 }
 
 static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_fold *fold)
@@ -103,8 +102,8 @@ static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_f
         !opf_legal_same(context, &opf_graph_value(graph, reader->outputs[0])->info,
                         &opf_graph_value(graph, conv->outputs[0])->info, NULL))
         return false;
-    fold->vector = per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank,
-                               output_channels(conv, w));
+    fold->vector =
+        per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank, 1, output_channels(conv, w));
     fold->rule = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
     return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector)) &&
            keeps_range(w, fold->vector, reader->op);
@@ -187,7 +186,23 @@ opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id id, bool *c
     return OPF_OK;
 }
 
-/* ---- before a convolution ---- */
+/* ---- before a convolution or a product ---- */
+
+/* A MatMul or Gemm of rows with a constant matrix. */
+static bool is_product(const opf_graph *graph, const opf_node *node)
+{
+    if ((node->op != &opf_op_MatMul && node->op != &opf_op_Gemm) || node->epilogue.n != 0 ||
+        node->n_inputs != node->n_own_inputs || node->n_own_inputs < 2 || opf_node_int(node, "transA", 0) != 0)
+        return false;
+    const opf_const *w = constant_of(graph, node->inputs[1]);
+    return w != NULL && w->rank == 2 && opf_types_have(OPF_TYPES_FLOAT, w->type);
+}
+
+/* The axis of the weights that inputs multiply, of a ConvTranspose too. */
+static int32_t input_axis(const opf_node *node)
+{
+    return node->op == &opf_op_Gemm && opf_node_int(node, "transB", 0) != 0 ? 1 : 0;
+}
 
 static bool pads_nothing(const opf_node *conv)
 {
@@ -199,14 +214,26 @@ static bool pads_nothing(const opf_node *conv)
     return strcmp(kind, "NOTSET") == 0 || strcmp(kind, "VALID") == 0;
 }
 
+/* Of a Conv: columns of each group of the weights. */
+static int64_t input_channels(const opf_node *node, const opf_const *w)
+{
+    return node->op == &opf_op_Conv ? w->dims[1] * opf_node_int(node, "group", 1) : w->dims[input_axis(node)];
+}
+
+static const opf_const *scale_inputs(opf_const_pool *pool, const opf_node *conv, const opf_const *w,
+                                     const opf_const *factor)
+{
+    return conv->op == &opf_op_Conv ? opf_channel_scale_columns(pool, w, factor, opf_node_int(conv, "group", 1))
+                                    : opf_const_scale(pool, w, factor, input_axis(conv));
+}
+
 static bool find_before(opf_fuse_context *context, const opf_node *conv, channel_fold *fold)
 {
     opf_graph *graph = context->graph;
     const opf_value *x = opf_graph_value(graph, conv->inputs[0]);
     const opf_node *node = opf_graph_node(graph, x->producer);
-    if (conv->op != &opf_op_Conv || x->producer == 0 || node->op == NULL || !is_arithmetic(node->op) ||
-        node->n_inputs != 2 || node->n_outputs != 1 || node->epilogue.n != 0 ||
-        opf_graph_single_use(graph, conv->inputs[0]) == NULL)
+    if (x->producer == 0 || node->op == NULL || !is_arithmetic(node->op) || node->n_inputs != 2 ||
+        node->n_outputs != 1 || node->epilogue.n != 0 || opf_graph_single_use(graph, conv->inputs[0]) == NULL)
         return false;
     const opf_const *w = constant_of(graph, conv->inputs[1]);
     fold->reader = x->producer;
@@ -214,12 +241,14 @@ static bool find_before(opf_fuse_context *context, const opf_node *conv, channel
     const opf_const *c = constant_of(graph, node->inputs[fold->operand]);
     const bool scales = node->op == &opf_op_Mul || node->op == &opf_op_Div;
     if (c == NULL || c->type != w->type || w->count == 0 || (node->op == &opf_op_Div && fold->operand == 0) ||
-        (!scales && !pads_nothing(conv)) ||
+        (!scales && (conv->op != &opf_op_Conv || !pads_nothing(conv))) ||
         !opf_legal_same(context, &opf_graph_value(graph, node->inputs[1 - fold->operand])->info, &x->info, NULL))
         return false;
-    fold->vector = per_channel(graph, c, x->info.rank, w->dims[1] * opf_node_int(conv, "group", 1));
-    fold->rule = scales ? "conv-mul" : "conv-add";
-    return fold->vector != NULL && !(node->op == &opf_op_Div && has_zero(fold->vector)) && keeps_range(w, fold->vector, node->op);
+    const bool is_conv = !is_product(graph, conv);
+    fold->vector = per_channel(graph, c, x->info.rank, is_conv ? 1 : x->info.rank - 1, input_channels(conv, w));
+    fold->rule = !is_conv ? "matmul-scale" : scales ? "conv-mul" : "conv-add";
+    return fold->vector != NULL && !(node->op == &opf_op_Div && has_zero(fold->vector)) &&
+           keeps_range(w, fold->vector, node->op);
 }
 
 /* W(x * factor + term) = (W factor) x + W term. */
@@ -239,7 +268,7 @@ static opf_status apply_before(opf_graph *graph, opf_node_id id, const channel_f
     if (factor != NULL) {
         const char *name = opf_graph_value(graph, opf_graph_node(graph, id)->inputs[1])->name;
         const opf_value_id scaled =
-            constant_value(graph, name, opf_channel_scale_columns(pool, w, factor, groups));
+            constant_value(graph, name, scale_inputs(pool, opf_graph_node(graph, id), w, factor));
         OPF_OOM_IF(error, scaled == 0 || !opf_graph_set_input(graph, id, 1, scaled));
     }
     const opf_value_id x = opf_graph_node(graph, fold->reader)->inputs[1 - fold->operand];
@@ -250,11 +279,11 @@ static opf_status apply_before(opf_graph *graph, opf_node_id id, const channel_f
 
 opf_status opf_absorb_channel_before(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
 {
+    const opf_graph *graph = context->graph;
     channel_fold fold;
-    while (has_constant_weights(context->graph, opf_graph_node(context->graph, id)) &&
-           opf_graph_node(context->graph, id)->prologue.n == 0 &&
-           find_before(context, opf_graph_node(context->graph, id), &fold) &&
-           opf_fuse_allows(context, fold.rule, id)) {
+    while ((has_constant_weights(graph, opf_graph_node(graph, id)) || is_product(graph, opf_graph_node(graph, id))) &&
+           opf_graph_node(graph, id)->prologue.n == 0 &&
+           find_before(context, opf_graph_node(context->graph, id), &fold) && opf_fuse_allows(context, fold.rule, id)) {
         OPF_TRY(apply_before(context->graph, id, &fold, error));
         *changed = true;
         OPF_TRY(opf_fuse_done(context, fold.rule, id, error));

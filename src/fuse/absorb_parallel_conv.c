@@ -65,8 +65,8 @@ static bool same_kernel(const opf_const *a, const opf_const *b)
 static bool is_conv(const opf_graph *graph, opf_use use)
 {
     const opf_node *conv = opf_graph_node(graph, use.node);
-    return use.node != 0 && use.input == 0 && conv->op == &opf_op_Conv && conv->prologue.n == 0 && conv->epilogue.n == 0 &&
-           conv->n_inputs == conv->n_own_inputs && conv->n_own_inputs >= 2;
+    return use.node != 0 && use.input == 0 && conv->op == &opf_op_Conv && conv->prologue.n == 0 &&
+           conv->epilogue.n == 0 && conv->n_inputs == conv->n_own_inputs && conv->n_own_inputs >= 2;
 }
 
 static bool get_weights(opf_fuse_context *context, branch *b, opf_refusal *why)
@@ -97,8 +97,8 @@ static bool check_readers(opf_fuse_context *context, const branch *b, opf_refusa
     for (uint32_t i = 0; i < result->n_uses; i++) {
         const opf_node_id node = result->uses[i].node;
         if (node == 0)
-            return opf_refuse(context, why, OPF_MISS_IS_OUTPUT, b->conv, "result %s is a graph output: a part would be copied",
-                              result->name);
+            return opf_refuse(context, why, OPF_MISS_IS_OUTPUT, b->conv,
+                              "result %s is a graph output: a part would be copied", result->name);
         if (opf_steps_is_candidate(graph, node))
             return opf_refuse(context, why, OPF_MISS_NO_GAIN, node, "%s (%s) fuses better with %s alone",
                               opf_graph_node(graph, node)->name, opf_graph_node(graph, node)->op_type,
@@ -124,7 +124,8 @@ static bool get_branch(opf_fuse_context *context, opf_use use, branch *b, opf_re
 
 static bool same_activations(opf_fuse_context *context, const branch *a, const branch *b, opf_refusal *why)
 {
-    const opf_node *x = opf_graph_node(context->graph, a->activation), *y = opf_graph_node(context->graph, b->activation);
+    const opf_node *x = opf_graph_node(context->graph, a->activation),
+                   *y = opf_graph_node(context->graph, b->activation);
     if (a->activation == 0 && b->activation == 0)
         return true;
     if (a->activation != 0 && b->activation != 0 && x->op == y->op && other_attr(x, y) == NULL)
@@ -132,7 +133,9 @@ static bool same_activations(opf_fuse_context *context, const branch *a, const b
     return opf_refuse(context, why, OPF_MISS_OP, b->activation != 0 ? b->activation : b->conv,
                       "%s is followed by %s, %s by %s", opf_graph_node(context->graph, b->conv)->name,
                       b->activation != 0 ? y->op_type : "no activation", opf_graph_node(context->graph, a->conv)->name,
-                      a->activation == 0 ? "none" : b->activation != 0 && x->op == y->op ? "one with other attributes" : x->op_type);
+                      a->activation == 0                     ? "none"
+                      : b->activation != 0 && x->op == y->op ? "one with other attributes"
+                                                             : x->op_type);
 }
 
 static bool fits(opf_fuse_context *context, const branch *a, const branch *b, opf_refusal *why)
@@ -234,8 +237,49 @@ static bool add_split(opf_fuse_context *context, const merge *m, opf_value_id jo
     const opf_const *sizes = opf_const_ints(graph->consts, widths, m->n);
     const opf_value_id inputs[] = {joined, sizes != NULL ? opf_graph_add_constant(graph, NULL, sizes) : 0};
     const opf_node_id split =
-        inputs[1] != 0 ? opf_graph_add_node(graph, &opf_op_Split, opf_op_Split.name, name, inputs, 2, results, m->n) : 0;
+        inputs[1] != 0 ? opf_graph_add_node(graph, &opf_op_Split, opf_op_Split.name, name, inputs, 2, results, m->n)
+                       : 0;
     return split != 0 && opf_node_set_int(graph, split, "axis", 1);
+}
+
+/* The Concat of channels that joins the results of all branches, and nothing else; 0: there is none. */
+static opf_node_id find_concat(const opf_graph *graph, const merge *m)
+{
+    const opf_use *use = opf_graph_single_use(graph, m->list[0].result);
+    const opf_node_id id = use != NULL ? use->node : 0;
+    const opf_node *concat = opf_graph_node(graph, id);
+    if (!opf_fuse_is_plain(graph, id, &opf_op_Concat) || concat->n_inputs != m->n)
+        return 0;
+    const int64_t axis = opf_node_int(concat, "axis", 0);
+    if (axis != 1 && axis + opf_graph_value(graph, concat->outputs[0])->info.rank != 1)
+        return 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        use = opf_graph_single_use(graph, m->list[i].result);
+        if (use == NULL || use->node != id)
+            return 0;
+    }
+    return id;
+}
+
+/* The filters of all in the order of the Concat: then its result is that of the convolution. */
+static void sort_branches(const opf_graph *graph, opf_node_id concat, merge *m)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        for (uint32_t k = i + 1; k < m->n; k++)
+            if (m->list[k].result == opf_graph_node(graph, concat)->inputs[i]) {
+                const branch moved = m->list[i];
+                m->list[i] = m->list[k];
+                m->list[k] = moved;
+            }
+}
+
+static bool replace_concat(opf_graph *graph, opf_node_id concat, opf_node_id by)
+{
+    const opf_value_id result = opf_graph_node(graph, concat)->outputs[0];
+    if (!opf_node_join_origin(graph, by, concat))
+        return false;
+    opf_graph_remove_node(graph, concat);
+    return opf_graph_set_output(graph, by, 0, result);
 }
 
 static bool add_origins(opf_graph *graph, opf_node_id id, const opf_node *nodes, uint32_t n)
@@ -252,8 +296,11 @@ static opf_status apply(opf_fuse_context *context, opf_value_id x, merge *m, opf
     opf_graph *graph = context->graph;
     opf_node *convs = OPF_NEW(context->scratch, opf_node, 2 * (size_t)m->n), *activations = convs + m->n;
     const bool activated = m->list[0].activation != 0;
+    const opf_node_id concat = find_concat(graph, m);
     opf_node_id activation = 0;
     OPF_OOM_IF(error, convs == NULL);
+    if (concat != 0)
+        sort_branches(graph, concat, m);
     for (uint32_t i = 0; i < m->n; i++) {
         convs[i] = *opf_graph_node(graph, m->list[i].conv);
         m->any_bias |= m->list[i].bias != NULL;
@@ -273,7 +320,8 @@ static opf_status apply(opf_fuse_context *context, opf_value_id x, merge *m, opf
         joined = build(context, &activations[0], &joined, 1, &activation, error);
         OPF_OOM_IF(error, joined == 0 || !add_origins(graph, activation, activations, m->n));
     }
-    OPF_OOM_IF(error, !add_split(context, m, joined));
+    OPF_OOM_IF(error, concat != 0 ? !replace_concat(graph, concat, activated ? activation : *anchor)
+                                  : !add_split(context, m, joined));
     return OPF_OK;
 }
 

@@ -109,6 +109,18 @@ bool opf_rule_are_columns_at(const opf_rule_call *call)
     return true;
 }
 
+bool opf_rule_are_columns_to(const opf_rule_call *call)
+{
+    opf_info c;
+    double place;
+    const opf_item *perm = &call->args[1];
+    if (!opf_function_ranked(call, 0, &c) || !opf_item_number(call->context->graph, &call->args[2], &place))
+        return false;
+    return (perm->kind == OPF_ITEM_ATTR && perm->attr.type == OPF_ATTR_INTS && place >= 0 && place < perm->attr.n &&
+            perm->attr.ints[(uint32_t)place] == c.rank - 1) ||
+           OPF_REFUSE(call, ATTR, "axis %g is not that of the columns of %s", place, opf_rule_arg_name(call, 0));
+}
+
 /* ---- vectors and weights ---- */
 
 bool opf_rule_channel_vector(const opf_rule_call *call)
@@ -173,15 +185,35 @@ bool opf_rule_scale_columns(const opf_rule_call *call)
            opf_function_give_constant(call, opf_channel_scale_columns(call->context->graph->consts, w, k, groups));
 }
 
-bool opf_rule_shift_outputs(const opf_rule_call *call)
+static bool give_shift(const opf_rule_call *call, const opf_const *w, const opf_const *t, int64_t groups)
 {
-    const opf_const *w, *t;
-    int64_t groups;
-    if (!get_columns(call, &w, &t, &groups))
-        return false;
     const opf_const *sums = opf_channel_shift_rows(call->context->graph->consts, w, t, groups);
     for (size_t i = 0; sums != NULL && i < sums->count; i++)
         if (!isfinite(opf_const_f64_at(sums, i)))
             return OPF_REFUSE(call, CONST, "element %zu of a computed constant is %g", i, opf_const_f64_at(sums, i));
     return opf_function_give_constant(call, sums);
+}
+
+bool opf_rule_shift_outputs(const opf_rule_call *call)
+{
+    const opf_const *w, *t;
+    int64_t groups;
+    return get_columns(call, &w, &t, &groups) && give_shift(call, w, t, groups);
+}
+
+bool opf_rule_shift_axis(const opf_rule_call *call)
+{
+    static const int32_t swap[] = {1, 0};
+    const opf_const *w, *t;
+    double axis;
+    if (!opf_function_constant(call, 0, &w) || !opf_function_floats(call, 1, &t) ||
+        !opf_item_number(call->context->graph, &call->args[2], &axis))
+        return false;
+    if (!opf_types_have(OPF_TYPES_FLOAT, w->type))
+        return OPF_REFUSE(call, DTYPE, "%s is %s, must be a float", opf_rule_arg_name(call, 0), opf_type_name(w->type));
+    if (w->rank != 2 || w->count == 0 || (axis != 0 && axis != 1) || t->count != (size_t)w->dims[(int)axis])
+        return OPF_REFUSE(call, SHAPE, "%s is no matrix for %zu elements", opf_rule_arg_name(call, 0), t->count);
+    if (axis == 0)
+        w = opf_const_transpose(call->context->graph->consts, w, swap);
+    return w != NULL ? give_shift(call, w, t, 1) : opf_function_out_of_memory(call);
 }

@@ -82,6 +82,10 @@ bool opf_rule_arithmetic(const opf_rule_call *call)
         *call->result = args[0];
         return true;
     }
+    if (op == '*' && (args[0].kind == OPF_ITEM_ABSENT || args[1].kind == OPF_ITEM_ABSENT)) {
+        *call->result = (opf_item){.kind = OPF_ITEM_ABSENT};
+        return true;
+    }
     opf_item zero[2] = {{.kind = OPF_ITEM_NUMBER}, args[1]};
     opf_rule_call filled = *call;
     if (sum && args[0].kind == OPF_ITEM_ABSENT)

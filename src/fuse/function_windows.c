@@ -31,6 +31,11 @@ bool opf_rule_is_undilated(const opf_rule_call *call)
     return is_list_of(call, 1);
 }
 
+bool opf_rule_is_missing(const opf_rule_call *call)
+{
+    return call->args[0].kind == OPF_ITEM_ABSENT || OPF_REFUSE(call, ATTR, "%s is set", opf_rule_arg_name(call, 0));
+}
+
 /* What the operator that makes x never goes below. */
 static double lower_bound(const opf_graph *graph, opf_value_id x)
 {
@@ -124,21 +129,53 @@ static bool fit_kernel(const opf_rule_call *call, uint32_t spatial, const int64_
     return true;
 }
 
+/* A list of n attributes of the operator; absent: each is `fill`. */
+static bool take_list(const opf_rule_call *call, uint32_t arg, uint32_t n, int64_t fill, const char *what,
+                      int64_t *list)
+{
+    const opf_item *item = &call->args[arg];
+    const bool given = item->kind == OPF_ITEM_ATTR && item->attr.type == OPF_ATTR_INTS && item->attr.n == n;
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = given ? item->attr.ints[i] : fill;
+    return given || item->kind == OPF_ITEM_ABSENT || (item->kind == OPF_ITEM_ATTR && item->attr.n == 0) ||
+           OPF_REFUSE(call, ATTR, "the %s have another rank", what);
+}
+
+static bool get_spatial(const opf_rule_call *call, opf_info *x, uint32_t *spatial)
+{
+    if (!opf_function_ranked(call, 1, x))
+        return false;
+    if (x->rank < 3 || x->rank > OPF_MAX_RANK)
+        return OPF_REFUSE(call, RANK, "%s has no spatial axes", opf_function_show(call, x));
+    *spatial = (uint32_t)x->rank - 2;
+    return true;
+}
+
 bool opf_rule_join_pads(const opf_rule_call *call)
 {
     opf_info x;
-    int64_t sums[2 * OPF_MAX_RANK] = {0};
-    if (!opf_function_ranked(call, 1, &x))
-        return false;
-    if (x.rank < 3 || x.rank > OPF_MAX_RANK)
-        return OPF_REFUSE(call, RANK, "%s has no spatial axes", opf_function_show(call, &x));
-    const uint32_t spatial = (uint32_t)x.rank - 2;
-    const opf_item *own = &call->args[0];
-    if (own->kind == OPF_ITEM_ATTR && own->attr.type == OPF_ATTR_INTS && own->attr.n == 2 * spatial)
-        for (uint32_t i = 0; i < 2 * spatial; i++)
-            sums[i] = own->attr.ints[i];
-    else if (own->kind != OPF_ITEM_ABSENT && !(own->kind == OPF_ITEM_ATTR && own->attr.n == 0))
-        return OPF_REFUSE(call, ATTR, "the pads have another rank");
-    return add_pads(call, x.rank, sums) && fit_kernel(call, spatial, sums) &&
+    uint32_t spatial;
+    int64_t sums[2 * OPF_MAX_RANK];
+    return get_spatial(call, &x, &spatial) && take_list(call, 0, 2 * spatial, 0, "pads", sums) &&
+           add_pads(call, x.rank, sums) && fit_kernel(call, spatial, sums) &&
            opf_function_give_ints(call, sums, 2 * spatial);
+}
+
+/* A zero before the image moves its result by a stride. */
+bool opf_rule_crop_less(const opf_rule_call *call)
+{
+    opf_info x;
+    uint32_t spatial;
+    int64_t crops[2 * OPF_MAX_RANK], strides[OPF_MAX_RANK], border[2 * OPF_MAX_RANK] = {0};
+    if (!get_spatial(call, &x, &spatial) || !take_list(call, 0, 2 * spatial, 0, "pads", crops) ||
+        !take_list(call, 4, spatial, 1, "strides", strides) || !add_pads(call, x.rank, border))
+        return false;
+    for (uint32_t i = 0; i < 2 * spatial; i++) {
+        int64_t moved;
+        if (__builtin_mul_overflow(border[i], strides[i % spatial], &moved) || moved > crops[i])
+            return OPF_REFUSE(call, ATTR, "axis %u of the result grows by %lld, of which it crops %lld only",
+                              i % spatial + 2, (long long)border[i] * strides[i % spatial], (long long)crops[i]);
+        crops[i] -= moved;
+    }
+    return opf_function_give_ints(call, crops, 2 * spatial);
 }

@@ -25,21 +25,30 @@ static bool may_be_small(const opf_graph *graph, const opf_node *node, uint32_t 
     return false;
 }
 
+/* Element i of a list that is known, or told by sizes; false: it is not. */
+static bool element_of(const opf_value *list, int32_t i, opf_dim *n)
+{
+    if (list->constant != NULL)
+        *n = (opf_dim){.n = opf_const_i64_at(list->constant, (size_t)i)};
+    else if (i < list->info.n_values)
+        *n = list->info.values[i];
+    return list->constant != NULL ? (size_t)i < list->constant->count : i < list->info.n_values;
+}
+
 /* Repeats nothing but axes of one element, each at least once. */
 static bool is_expand(const opf_graph *graph, const opf_node *node)
 {
     if (node->op != &opf_op_Tile)
         return node->op == &opf_op_Expand;
     const opf_info *x = &opf_graph_value(graph, node->inputs[0])->info;
-    const opf_const *repeats = opf_graph_value(graph, node->inputs[1])->constant;
-    if (repeats == NULL || x->rank < 0 || repeats->count != (size_t)x->rank)
-        return false;
+    const opf_value *repeats = opf_graph_value(graph, node->inputs[1]);
     for (int32_t i = 0; i < x->rank; i++) {
-        const int64_t n = opf_const_i64_at(repeats, (size_t)i);
-        if (n < 1 || (n != 1 && !opf_dim_is(x->dims[i], 1)))
+        opf_dim n;
+        if (!element_of(repeats, i, &n) || (opf_dim_is_number(n) && n.n < 1) ||
+            (!opf_dim_is(n, 1) && !opf_dim_is(x->dims[i], 1)))
             return false;
     }
-    return true;
+    return x->rank >= 0;
 }
 
 static bool skip_expand(opf_graph *graph, opf_node_id id, uint32_t i, bool *changed)
@@ -47,8 +56,7 @@ static bool skip_expand(opf_graph *graph, opf_node_id id, uint32_t i, bool *chan
     const opf_node *node = opf_graph_node(graph, id);
     const opf_node_id producer = node->inputs[i] != 0 ? opf_graph_value(graph, node->inputs[i])->producer : 0;
     const opf_node *expand = opf_graph_node(graph, producer);
-    if (producer == 0 || !opf_simplify_is_plain(expand) || !is_expand(graph, expand) ||
-        !may_be_small(graph, node, i))
+    if (producer == 0 || !opf_simplify_is_plain(expand) || !is_expand(graph, expand) || !may_be_small(graph, node, i))
         return true;
     *changed = true;
     return opf_graph_set_input(graph, id, i, expand->inputs[0]);

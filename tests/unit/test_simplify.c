@@ -222,6 +222,8 @@ static void test_broadcasts(void **state)
     check("g (float[1,4] x, float[2,1] d) => (y) <int64[2] s = {2, 4}> { [e] e = Expand(d, s) [d] y = Div(x, e) }",
           "e = Expand(d, s)\n[d] y = Div(x, e)\n");
     check("g (float[N,3,4] x, float[N,1,4] d) => (y) <int64[3] t = {1, 3, 1}> { e = Tile(d, t) [d] y = Div(x, e) }", "[d] y = Div(x, d)\n");
+    check("g (float[N,3,4] x, float[1,3,4] d) => (y) <int64[2] o = {1, 1}> { n = Shape<end = 1>(x) t = Concat<axis = 0>(n, o) e = Tile(d, t) [d] y = Div(x, e) }",
+          "[d] y = Div(x, d)\n");
     check("g (float[N,4,4] x, float[N,2,4] d) => (y) <int64[3] t = {1, 2, 1}> { e = Tile(d, t) [d] y = Div(x, e) }",
           "e = Tile(d, t)\n[d] y = Div(x, e)\n");
     /* Axes that are dropped and put back. */
