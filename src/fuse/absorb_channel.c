@@ -188,14 +188,14 @@ opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id id, bool *c
 
 /* ---- before a convolution or a product ---- */
 
-/* A MatMul or Gemm of rows with a constant matrix. */
+/* A MatMul or Gemm of rows with a constant matrix. In half precision operands are scaled so that sums stay in range. */
 static bool is_product(const opf_graph *graph, const opf_node *node)
 {
     if ((node->op != &opf_op_MatMul && node->op != &opf_op_Gemm) || node->epilogue.n != 0 ||
         node->n_inputs != node->n_own_inputs || node->n_own_inputs < 2 || opf_node_int(node, "transA", 0) != 0)
         return false;
     const opf_const *w = constant_of(graph, node->inputs[1]);
-    return w != NULL && w->rank == 2 && opf_types_have(OPF_TYPES_FLOAT, w->type);
+    return w != NULL && w->rank == 2 && (w->type == OPF_FLOAT || w->type == OPF_DOUBLE);
 }
 
 /* The axis of the weights that inputs multiply, of a ConvTranspose too. */

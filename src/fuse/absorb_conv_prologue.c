@@ -47,7 +47,7 @@ static bool check_constants(opf_fuse_context *context, opf_node_id id, opf_refus
         return opf_refuse(context, why, OPF_MISS_RANK, id, "the weights have %d dimensions, must have 3 to 5", (int)w->rank);
     for (int32_t i = 2; i < w->rank; i++)
         if (w->dims[i] != 1)
-            return opf_refuse(context, why, OPF_MISS_SHAPE, id, "the window has size %lld, must be one pixel",
+            return opf_refuse(context, why, OPF_MISS_SHAPE, id, "the window has size %lld, must be one pixel: a larger one reads pixels again and again",
                               (long long)w->dims[i]);
     return true;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gate and value that the model packs into one product, or one convolution of single pixels, which a Split takes apart:
- * elementwise nodes do not run across a Split, so what joins the halves would be a kernel of its own that reads both.
- * Two products, whose epilogues take those nodes, and of which one is made beside the other, store the joined half only
- * (absorb_gate.c); two convolutions at least do not store both halves to read them again.
+ * Gate and value of an MLP that the model packs into one product, which a Split takes apart: elementwise nodes do not
+ * run across a Split, so what joins the halves would be a kernel of its own that reads both. Two products, whose
+ * epilogues take those nodes, and of which one is made beside the other, store the joined half only (absorb_gate.c).
  */
 #include "fuse/absorb_steps.h"
 
@@ -14,9 +13,8 @@ enum { HALVES = 2, MAX_CHAIN = 8 };
 typedef struct packed {
     opf_node_id split, product, add; /* add 0: there is none */
     const opf_const *weights, *bias; /* of the product, or of the Add; bias NULL: none */
-    int32_t axis;                    /* of the weights' columns, the filters of a Conv */
+    int32_t axis;                    /* of the weights' columns */
     int64_t width;                   /* of a half */
-    bool of_channels;                /* the halves are channels of an image, axis 1; else columns, the last axis */
 } packed;
 
 static const opf_const *constant_of(const opf_graph *graph, opf_value_id value)
@@ -69,34 +67,22 @@ static bool find_add(const opf_graph *graph, opf_value_id *value, packed *p)
            opf_graph_single_use(graph, *value) != NULL;
 }
 
-/* Filters of one pixel: larger windows would be collected from the image twice. */
-static bool is_pointwise(const opf_node *conv, const opf_const *w)
-{
-    bool one = w->rank >= 3 && opf_node_int(conv, "group", 1) == 1;
-    for (int32_t i = 2; one && i < w->rank; i++)
-        one = w->dims[i] == 1;
-    return one;
-}
-
 static bool find_product(const opf_graph *graph, opf_value_id value, packed *p)
 {
     p->product = opf_graph_value(graph, value)->producer;
     const opf_node *node = opf_graph_node(graph, p->product);
-    if (p->product == 0 || (node->op != &opf_op_MatMul && node->op != &opf_op_Gemm && node->op != &opf_op_Conv) ||
+    if (p->product == 0 || (node->op != &opf_op_MatMul && node->op != &opf_op_Gemm) ||
         !opf_fuse_is_plain(graph, p->product, node->op) || opf_graph_value(graph, node->inputs[0])->info.rank < 2)
         return false;
     p->weights = constant_of(graph, node->inputs[1]);
-    const bool is_conv = node->op == &opf_op_Conv;
-    if (p->weights == NULL || is_conv != p->of_channels ||
-        (is_conv ? !is_pointwise(node, p->weights) : p->weights->rank != 2))
-        return false;
-    p->axis = is_conv || (node->op == &opf_op_Gemm && opf_node_int(node, "transB", 0) != 0) ? 0 : 1;
+    p->axis = node->op == &opf_op_Gemm && opf_node_int(node, "transB", 0) != 0 ? 0 : 1;
     if (node->n_inputs > 2 && node->inputs[2] != 0) {
         if (p->add != 0 || !is_bias(constant_of(graph, node->inputs[2]), HALVES * p->width))
             return false;
         p->bias = constant_of(graph, node->inputs[2]);
     }
-    return p->weights->type == OPF_FLOAT && p->weights->dims[p->axis] == HALVES * p->width;
+    return p->weights != NULL && p->weights->type == OPF_FLOAT && p->weights->rank == 2 &&
+           p->weights->dims[p->axis] == HALVES * p->width;
 }
 
 static bool find(const opf_graph *graph, opf_node_id id, packed *p)
@@ -108,14 +94,14 @@ static bool find(const opf_graph *graph, opf_node_id id, packed *p)
     opf_value_id value = split->inputs[0];
     const opf_info *half = &opf_graph_value(graph, split->outputs[0])->info,
                    *other = &opf_graph_value(graph, split->outputs[1])->info;
-    const int32_t rank = half->rank,
-                  axis = (int32_t)opf_node_int(split, "axis", 0) + (opf_node_int(split, "axis", 0) < 0 ? rank : 0);
-    if (rank < 2 || other->rank != rank || (axis != rank - 1 && axis != 1) || !opf_dim_is_number(half->dims[axis]) ||
-        !opf_dim_equal(half->dims[axis], other->dims[axis]))
+    const int32_t last = half->rank - 1;
+    const int64_t axis = opf_node_int(split, "axis", 0);
+    if (last < 1 || other->rank != half->rank || (axis != -1 && axis != last) || !opf_dim_is_number(half->dims[last]) ||
+        !opf_dim_equal(half->dims[last], other->dims[last]))
         return false;
-    *p = (packed){.split = id, .width = half->dims[axis].n, .of_channels = axis != rank - 1};
+    *p = (packed){.split = id, .width = half->dims[last].n};
     return p->width != 0 && opf_graph_single_use(graph, value) != NULL && halves_meet(graph, split) &&
-           (p->of_channels || find_add(graph, &value, p)) && find_product(graph, value, p);
+           find_add(graph, &value, p) && find_product(graph, value, p);
 }
 
 /* ---- taking apart ---- */

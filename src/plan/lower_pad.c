@@ -126,21 +126,6 @@ static opf_status add_boxes(boxes *b, int32_t depth, const opf_place *src, const
 
 /* ---- lowering ---- */
 
-/* Nothing is added: the result is a part of x, seen where it lies. */
-static bool take_part(boxes *b)
-{
-    opf_place part = b->x;
-    for (int32_t i = 0; i < part.rank; i++) {
-        const run *r = b->axes[i].list;
-        if (b->axes[i].n != 1 || r->fill || r->step != 1)
-            return false;
-        part.offset += r->from * part.strides[i];
-        part.dims[i] = r->n;
-    }
-    b->y = part;
-    return true;
-}
-
 /* The place of the constant, of rank 0. */
 static opf_status place_value(opf_planner *planner, const opf_node *node, opf_place *value, opf_error *error)
 {
@@ -178,10 +163,6 @@ opf_status opf_lower_pad(opf_planner *planner, opf_node_id id, bool *done, opf_e
     if (!few)
         return OPF_OK;
     *done = true;
-    if (take_part(&b)) {
-        planner->places[node->outputs[0]] = b.y;
-        return OPF_OK;
-    }
     OPF_TRY(place_value(planner, node, &b.value, error));
     opf_place_order(&b.x, b.order);
     OPF_TRY(opf_plan_alloc_strided(planner, node->outputs[0], b.order, &b.y, error));

@@ -47,6 +47,9 @@ opf_status opf_simplify_broadcasts(opf_graph *graph, bool *changed, opf_error *e
 /* Reductions whose axes are put back at once; reductions of reductions. */
 opf_status opf_merge_reductions(opf_graph *graph, bool *changed, opf_error *error);
 
+/* Pools of the whole image become global pools. */
+opf_status opf_simplify_pools(opf_graph *graph, bool *changed, opf_error *error);
+
 /* Gathers of constant neighbours become slices. */
 opf_status opf_slice_gathers(opf_graph *graph, bool *changed, opf_error *error);
 

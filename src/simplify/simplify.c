@@ -45,6 +45,7 @@ static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap
     OPF_TRY(opf_remove_no_ops(graph, changed, error));
     OPF_TRY(opf_simplify_broadcasts(graph, changed, error));
     OPF_TRY(opf_merge_reductions(graph, changed, error));
+    OPF_TRY(opf_simplify_pools(graph, changed, error));
     OPF_TRY(opf_slice_gathers(graph, changed, error));
     OPF_TRY(opf_slice_tables(graph, changed, error));
     OPF_TRY(opf_simplify_einsums(graph, changed, error));

@@ -320,10 +320,11 @@ static void test_qkv(void **state)
           "[\"q/split\"] q, k1 = Split<axis = -1>(\"value#4\", \"value#5\")\n"
           "qkv at q: q k\n");
     check("(float[N,S,4] x) => (y)", "[g] g = MatMul(x, m) [u] u = MatMul(x, m) [a] a = Tanh(g) [m] y = Mul(a, u)",
-          "[g] a = MatMul(x, m) | Tanh(.)\n"
+          "[g] a = MatMul<stored = 0>(x, m) | Tanh(.)\n"
           "[u] y = MatMul(x, m) | Mul(a, .)\n"
           "epilogue at u: u m\n"
-          "matmul-act at g: g a\n");
+          "matmul-act at g: g a\n"
+          "matmul-gate at g: g a\n");
 }
 
 static void test_region(void **state)

@@ -154,7 +154,7 @@ static void test_shuffled(void **state)
         {1, "N=2", "g (float[N,6,5,7] x, float[6,6,1,1] w, float[6,6,1,1] w2, float[3,12,1,1] w3) => (y)" SHAPES(3, 4)
                    "a = Conv(x, w) b = Conv(x, w2) " SHUFFLE " y = Conv(f, w3) }"},
         /* An output, or read besides: the same. */
-        {2, "N=2", "g (float[N,6,5,7] x, float[6,6,1,1] w, float[6,6,1,1] w2, float[3,12,1,1] w3) => (y, d)" SHAPES(2, 6)
+        {1, "N=2", "g (float[N,6,5,7] x, float[6,6,1,1] w, float[6,6,1,1] w2, float[3,12,1,1] w3) => (y, d)" SHAPES(2, 6)
                    "a = Conv(x, w) b = Conv(x, w2) " SHUFFLE " y = Conv(f, w3) }"},
     };
     (void)state;

@@ -133,7 +133,8 @@ static int broadcast_leaf(generator *g, int x)
 
 static bool reduces(const opf_op *op)
 {
-    return op == &opf_op_ReduceMean || op == &opf_op_ReduceMax || op == &opf_op_ReduceSum || op == &opf_op_ReduceSumSquare || op == &opf_op_ReduceL2;
+    return op == &opf_op_ReduceMean || op == &opf_op_ReduceMax || op == &opf_op_ReduceSum || op == &opf_op_ReduceSumSquare || op == &opf_op_ReduceL2 ||
+           op == &opf_op_ReduceL1;
 }
 
 /* The axes of a reduction: those of the first one, unless spoilt. */
@@ -259,6 +260,8 @@ static int leaf(generator *g, const opf_rule_expr *e, uint32_t input, int x)
         return pad_leaf(g, x, input);
     if (op == &opf_op_Reshape)
         return reshape_leaf(g, x);
+    if (op == &opf_op_Unsqueeze)
+        return add_ints(g, (int64_t[]){spoil(g) ? pick(g, 2) : 2}, 1);
     if (op == &opf_op_Clip)
         return add_number(g, input == 1 ? pick(g, 3) - 2 : pick(g, 4));
     if ((op->traits & OPF_ELEMENTWISE) != 0)
@@ -322,6 +325,10 @@ static void print_attrs(generator *g, const opf_rule_expr *e, int x)
         opf_text_add(&g->nodes, "%spads = [1, 0, 0, 1]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_MaxPool || e->op == &opf_op_AveragePool)
         opf_text_add(&g->nodes, "%skernel_shape = [2, 3]", n++ == 0 ? "<" : ", ");
+    if (e->op == &opf_op_ConvTranspose && spatial == 2 && pick(g, 3) != 0)
+        opf_text_add(&g->nodes, "%s%s", n++ == 0 ? "<" : ", ", pick(g, 2) == 0 ? "pads = [1, 1, 2, 1]" : "strides = [2, 1], pads = [2, 1, 2, 1]");
+    if (e->op == &opf_op_Transpose && spatial == 1 && !spoil(g))
+        opf_text_add(&g->nodes, "%sperm = [0, 2, 1]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_Transpose && spatial == 2 && !spoil(g))
         opf_text_add(&g->nodes, "%sperm = [0, 3, 1, 2]", n++ == 0 ? "<" : ", ");
     if (e->op == &opf_op_BatchNormalization && pick(g, 2) == 0)
@@ -427,7 +434,7 @@ static bool uses(const opf_rule_block *block, const opf_op *op)
 static bool reads_images(const opf_rule_block *block)
 {
     return uses(block, &opf_op_Conv) || uses(block, &opf_op_ConvTranspose) || uses(block, &opf_op_Pad) || uses(block, &opf_op_MaxPool) ||
-           uses(block, &opf_op_AveragePool) || (uses(block, &opf_op_Reshape) && !uses(block, &opf_op_MatMul));
+           uses(block, &opf_op_AveragePool) || (uses(block, &opf_op_Reshape) && !uses(block, &opf_op_MatMul) && !uses(block, &opf_op_Gemm));
 }
 
 /* ---- parts of rows ---- */

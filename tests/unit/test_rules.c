@@ -204,10 +204,10 @@ static void test_gemm_bn(void **state)
         "Gemm");
     hit("gemm-bn",
         "g (float[N,3] x) => (y) " MATRIX "{ [t] t = Gemm(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }", "Gemm");
-    miss("gemm-bn",
-         "g (float[N,3] x) => (y) " MATRIX
-         "{ [t] t = Gemm<beta = 0.5>(x, w, m) [n] y = BatchNormalization(t, g, be, m, v) }",
-         "ATTR", "t", "beta is 0.5, must be 1");
+    hit("gemm-bn",
+        "g (float[N,3] x) => (y) " MATRIX
+        "{ [t] t = Gemm<beta = 0.5>(x, w, m) [n] y = BatchNormalization<epsilon = 0.0>(t, g, be, m, v) }",
+        "beta = 1.0");
     miss("matmul-bn",
          "g (float[N,2,3] x) => (y) " MATRIX "{ t = MatMul(x, w) [n] y = BatchNormalization(t, g, be, m, v) }", "RANK",
          "n", "3 dimensions");

@@ -212,6 +212,21 @@ static void test_sinking(void **state)
           "[p] a = Transpose(x)\n[s] y = Relu(a)\n");
 }
 
+static void test_pools(void **state)
+{
+    (void)state;
+    /* One window that is the whole image. */
+    check("g (float[N,2,7,5] x) => (y) { y = AveragePool<kernel_shape = [7, 5], strides = [7, 5], count_include_pad = 1>(x) }",
+          "y = GlobalAveragePool(x)\n");
+    check("g (float[N,2,7] x) => (y) { y = MaxPool<kernel_shape = [7]>(x) }", "y = GlobalMaxPool(x)\n");
+    check("g (float[N,2,7,5] x) => (y) { y = AveragePool<kernel_shape = [7, 4]>(x) }",
+          "y = AveragePool<kernel_shape = [7, 4]>(x)\n");
+    check("g (float[N,2,7,5] x) => (y) { y = MaxPool<kernel_shape = [7, 5], pads = [0, 1, 0, 0]>(x) }",
+          "y = MaxPool<kernel_shape = [7, 5], pads = [0, 1, 0, 0]>(x)\n");
+    check("g (float[N,2,H,W] x) => (y) { y = AveragePool<kernel_shape = [7, 5]>(x) }",
+          "y = AveragePool<kernel_shape = [7, 5]>(x)\n");
+}
+
 static void test_broadcasts(void **state)
 {
     (void)state;
@@ -361,7 +376,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
         cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_broadcasts),
+        cmocka_unit_test(test_pools), cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
