@@ -235,6 +235,13 @@ static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group,
         env->kern->copy_2d(w->tile, 1, (ptrdiff_t)cols, at.c, g->c_col, cols, rows);
 }
 
+/* Of two products that take turns, what is fetched meanwhile is the other one's panel. */
+static void fetch_other(strip *s, const opf_gemm_args *other, size_t panel, size_t nr)
+{
+    if (s->next_b != NULL && s->tiles > 1)
+        s->next_b = other->b + panel % other->panels * other->taps * other->kc * nr;
+}
+
 /* The tiles of the product beside, through its epilogue, to scratch. */
 static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, size_t panel)
 {
@@ -246,6 +253,7 @@ static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, siz
     other.args      = g;
     strip s         = begin_strip(&other, image, 0, block, panel, g->b + panel * g->taps * g->kc * kern->nr);
     s.tile.c_stride = (ptrdiff_t)s.cols;
+    fetch_other(&s, w->args, panel, kern->nr);
     for (size_t i = 0; i < s.tiles; i++) {
         float       *c    = w->beside + (w->starts[i] - w->starts[0]) * s.cols;
         const size_t rows = w->starts[i + 1] - w->starts[i];
@@ -265,6 +273,8 @@ static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size
     if (g->beside != NULL)
         run_beside(w, image, block, panel);
     strip                s      = begin_strip(w, image, group, block, panel, b);
+    if (g->beside != NULL)
+        fetch_other(&s, g->beside->args, panel + 1, w->env->kern->nr);
     const bool           parted = is_parted(g, panel * w->env->kern->nr, s.cols);
     if (finishes_in_place(g) && !parted) {
         const bool is_last = w->first_k + w->n_k == g->taps * g->kc;
