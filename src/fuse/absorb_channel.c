@@ -9,7 +9,6 @@
 #include "fuse/legality.h"
 #include "ops/op.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct channel_fold {
@@ -27,29 +26,15 @@ static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_
     for (int32_t i = 0; c->count != 1 && i < c->rank; i++)
         if (c->dims[i] != (i + rank - c->rank == 1 ? channels : 1))
             return NULL;
-    for (size_t i = 0; i < c->count; i++)
-        if (!isfinite(opf_const_f64_at(c, i)))
-            return NULL;
-    return opf_channel_vector(graph->consts, c, channels);
+    return opf_channel_is_finite(c) ? opf_channel_vector(graph->consts, c, channels) : NULL;
 }
 
-static bool has_zero(const opf_const *vector)
+/* Add and Sub scale nothing. */
+static bool may_scale(const opf_const *w, const opf_const *vector, const opf_op *op)
 {
-    for (size_t i = 0; i < vector->count; i++)
-        if (fabs(opf_const_f64_at(vector, i)) < 1e-30) /* the reciprocal must stay finite in single precision too */
-            return true;
-    return false;
-}
-
-/* A half-precision weight may leave its range where its channel grows. */
-static bool keeps_range(const opf_const *w, const opf_const *vector, const opf_op *op)
-{
-    for (size_t i = 0; w->type == OPF_FLOAT16 && i < vector->count; i++) {
-        const double x = fabs(opf_const_f64_at(vector, i));
-        if ((op == &opf_op_Mul && x > 1) || (op == &opf_op_Div && x < 1))
-            return false;
-    }
-    return true;
+    const bool divides = op == &opf_op_Div;
+    return (!divides && op != &opf_op_Mul) ||
+           ((!divides || opf_channel_divides(vector)) && opf_channel_keeps_range(w->type, vector, divides));
 }
 
 static bool is_arithmetic(const opf_op *op)
@@ -106,8 +91,7 @@ static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_f
     fold->vector = per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank,
                                output_channels(conv, w));
     fold->rule = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
-    return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector)) &&
-           keeps_range(w, fold->vector, reader->op);
+    return fold->vector != NULL && may_scale(w, fold->vector, reader->op);
 }
 
 /* Factor and term of y = conv * factor + term, [C] each in double; NULL: 1 and 0. False: out of memory. */
@@ -125,7 +109,7 @@ static bool factor_and_term(opf_graph *graph, const channel_fold *fold, const op
     if (op == &opf_op_Mul)
         *factor = fold->vector;
     else if (op == &opf_op_Div)
-        *factor = opf_const_compute(pool, '/', opf_const_compute(pool, '*', minus, minus), fold->vector);
+        *factor = opf_channel_reciprocal(pool, fold->vector);
     else
         *term =
             op == &opf_op_Sub && fold->operand == 1 ? opf_const_compute(pool, '*', minus, fold->vector) : fold->vector;
@@ -219,7 +203,7 @@ static bool find_before(opf_fuse_context *context, const opf_node *conv, channel
         return false;
     fold->vector = per_channel(graph, c, x->info.rank, w->dims[1] * opf_node_int(conv, "group", 1));
     fold->rule = scales ? "conv-mul" : "conv-add";
-    return fold->vector != NULL && !(node->op == &opf_op_Div && has_zero(fold->vector)) && keeps_range(w, fold->vector, node->op);
+    return fold->vector != NULL && may_scale(w, fold->vector, node->op);
 }
 
 /* W(x * factor + term) = (W factor) x + W term. */

@@ -353,6 +353,22 @@ static void test_conversions(void **state)
     CHECK_ALL(cases);
 }
 
+/* A factor a column becomes part of weights, of all that read what is scaled, or of none. */
+static void test_columns(void **state)
+{
+    static const test_case cases[] = {
+        {"gemm", "N=2 S=5; N=0 S=3; N=1 S=1", "g (float[N,S,16] x, float[16,24] w, float[16] w2) => (y) { a = Mul(w2, x) b = MatMul(a, w) y = Relu(b) }"},
+        {"gemm", "N=2 S=5", "g (float[N,S,16] x, float[16,24] w, float[16,7] w3, float[1,1,16] p) => (y, z, u) { a = Div(x, p) y = MatMul(a, w) z = MatMul(a, w3) u = MatMul(a, w) }"},
+        {NULL, "N=9; N=1", "g (float[N,16] x, float[7,16] w, float[7] w4, float[16] w2, float[1,16] w3) => (y) { a = Mul(x, w2) b = Mul(a, w3) y = Gemm<transB = 1, alpha = 0.5>(b, w, w4) }"},
+        {NULL, "N=3 S=5", "g (float[N,S,16] x, float[16] w2, float[16] w) => (y) { a = Mul(x, w2) y = MatMul(a, w) }"},
+        {NULL, "N=3", "g (float[16] x, float[N,16] u, float[16] w2, float[3,16,4] w) => (y, z) { a = Mul(x, w2) y = MatMul(a, w) b = Mul(u, w2) z = MatMul(b, w) }"},
+        {NULL, "N=5", "g (float[N,16] x, float[16,8] v, float[16] w2, float[16,4] w) => (y, z, u) { a = Mul(x, w2) y = MatMul(a, w) b = Mul(x, w2) z = MatMul(b, v) u = Exp(z) }"},
+        {NULL, "N=3 S=5", "g (float16[N,S,16] x, float16[16,24] w, float16[16] w2) => (y) { a = Mul(x, w2) y = MatMul(a, w) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 /* A number moves from an operand of a product to its result. */
 static void test_scale(void **state)
 {
@@ -427,7 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),        cmocka_unit_test(test_conv_groups), cmocka_unit_test(test_conv_epilogues), cmocka_unit_test(test_odd_steps), cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_parts),       cmocka_unit_test(test_rows),        cmocka_unit_test(test_pool),           cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_movement),    cmocka_unit_test(test_elementwise), cmocka_unit_test(test_outputs), cmocka_unit_test(test_conversions), cmocka_unit_test(test_scale),        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_movement),    cmocka_unit_test(test_elementwise), cmocka_unit_test(test_outputs), cmocka_unit_test(test_conversions), cmocka_unit_test(test_scale), cmocka_unit_test(test_columns),        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
