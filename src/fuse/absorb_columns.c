@@ -34,8 +34,7 @@ static bool find_factor(const opf_graph *graph, opf_node_id id, columns *c)
     c->operand = !c->divides && constant_of(graph, node->inputs[0]) != NULL ? 0 : 1;
     c->factor = constant_of(graph, node->inputs[c->operand]);
     return c->factor != NULL && c->factor->rank > 0 && c->factor->dims[c->factor->rank - 1] > 1 &&
-           constant_of(graph, node->inputs[1 - c->operand]) == NULL &&
-           opf_types_have(OPF_TYPES_FLOAT, c->factor->type);
+           constant_of(graph, node->inputs[1 - c->operand]) == NULL && opf_types_have(OPF_TYPES_FLOAT, c->factor->type);
 }
 
 /* Of the weights: where they have an element for each column of what they are multiplied with. */
@@ -58,7 +57,8 @@ static const opf_const *weights_of(const opf_graph *graph, const columns *c, opf
                : NULL;
 }
 
-/* Nobody else reads what is scaled: else nothing is said either, as the factor has a reader that no rule could serve. */
+/* Nobody else reads what is scaled: else nothing is said either, as the factor has a reader that no rule could serve.
+ */
 static bool only_such_products_read(const opf_graph *graph, const columns *c)
 {
     const opf_value *scaled = opf_graph_value(graph, opf_graph_node(graph, c->node)->outputs[0]);

@@ -11,7 +11,8 @@ const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, in
 bool opf_channel_is_finite(const opf_const *vector);
 /* No element is so close to zero that its reciprocal is not finite in single precision too. */
 bool opf_channel_divides(const opf_const *vector);
-/* Weights of the type stay in range where the vector scales them, or divides them: those of half precision could grow. */
+/* Weights of the type stay in range where the vector scales them, or divides them: those of half precision could grow.
+ */
 bool opf_channel_keeps_range(opf_type type, const opf_const *vector, bool divides);
 /* NULL: memory. */
 const opf_const *opf_channel_reciprocal(opf_const_pool *pool, const opf_const *vector);

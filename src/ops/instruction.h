@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels compute an elementwise operator by: an instruction of a program. Whatever has none runs by its reference. */
+/* What kernels compute an elementwise operator by: an instruction of a program. Whatever has none runs by its
+ * reference. */
 #ifndef OPF_OPS_INSTRUCTION_H
 #define OPF_OPS_INSTRUCTION_H
 
