@@ -29,7 +29,7 @@ static bool is_step(const opf_graph *graph, opf_node_id id)
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] != 0 && opf_graph_value(graph, node->inputs[i])->info.type != OPF_FLOAT)
             return false;
-    return opf_steps_is_candidate(graph, id);
+    return opf_steps_is_candidate(graph, id) && opf_steps_has_kernel(graph, id);
 }
 
 /* Steps run behind its operand, and it is no contraction of which the normalisation could become weights. */

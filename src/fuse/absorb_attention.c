@@ -8,7 +8,8 @@
  * rank 2 with one batch too. Rotary embeddings of Q and K become part of it, with their angles as inputs, where nothing
  * else reads what they turn.
  *
- * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so.
+ * The operator itself makes rows without a key zeros; what was matched does not, and "masked_score" tells it so; unless
+ * it does so itself, as Where(IsNaN(p), 0, p) on the probabilities p, which "nan_is_zero" says.
  */
 #include "fuse/attention.h"
 #include "ops/attention.h"
@@ -194,6 +195,7 @@ static bool build_node(builder *b)
     if (b->result == 0 || !opf_node_set_float(graph, b->node, "scale", (float)a->scale) ||
         !opf_node_set_float(graph, b->node, "masked_score", (float)a->fill) ||
         (a->windows != 0 && !opf_node_set_int(graph, b->node, "mask_windows", a->windows)) ||
+        (a->is_safe && !opf_node_set_int(graph, b->node, "nan_is_zero", 1)) ||
         (a->softcap != 0 && !opf_node_set_float(graph, b->node, "softcap", (float)a->softcap)) ||
         (b->q_heads != 0 && (!opf_node_set_int(graph, b->node, "q_num_heads", b->q_heads) ||
                              !opf_node_set_int(graph, b->node, "kv_num_heads", b->kv_heads))) ||

@@ -9,7 +9,6 @@
 #include "fuse/legality.h"
 #include "ops/op.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct channel_fold {
@@ -20,36 +19,22 @@ typedef struct channel_fold {
 } channel_fold;
 
 /* The constant as one double per channel, if it varies along the axis of the channels only; NULL otherwise. */
-static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_t rank, int32_t axis, int64_t channels)
+static const opf_const *per_channel(opf_graph *graph, const opf_const *c, int32_t rank, int64_t channels)
 {
     if (c->rank > rank || (c->count != 1 && c->count != (size_t)channels))
         return NULL;
     for (int32_t i = 0; c->count != 1 && i < c->rank; i++)
-        if (c->dims[i] != (i + rank - c->rank == axis ? channels : 1))
+        if (c->dims[i] != (i + rank - c->rank == 1 ? channels : 1))
             return NULL;
-    for (size_t i = 0; i < c->count; i++)
-        if (!isfinite(opf_const_f64_at(c, i)))
-            return NULL;
-    return opf_channel_vector(graph->consts, c, channels);
+    return opf_channel_is_finite(c) ? opf_channel_vector(graph->consts, c, channels) : NULL;
 }
 
-static bool has_zero(const opf_const *vector)
+/* Add and Sub scale nothing. */
+static bool may_scale(const opf_const *w, const opf_const *vector, const opf_op *op)
 {
-    for (size_t i = 0; i < vector->count; i++)
-        if (fabs(opf_const_f64_at(vector, i)) < 1e-30) /* the reciprocal must stay finite in single precision too */
-            return true;
-    return false;
-}
-
-/* A half-precision weight may leave its range where its channel grows. */
-static bool keeps_range(const opf_const *w, const opf_const *vector, const opf_op *op)
-{
-    for (size_t i = 0; w->type == OPF_FLOAT16 && i < vector->count; i++) {
-        const double x = fabs(opf_const_f64_at(vector, i));
-        if ((op == &opf_op_Mul && x > 1) || (op == &opf_op_Div && x < 1))
-            return false;
-    }
-    return true;
+    const bool divides = op == &opf_op_Div;
+    return (!divides && op != &opf_op_Mul) ||
+           ((!divides || opf_channel_divides(vector)) && opf_channel_keeps_range(w->type, vector, divides));
 }
 
 static bool is_arithmetic(const opf_op *op)
@@ -103,10 +88,9 @@ static bool find_fold(opf_fuse_context *context, const opf_node *conv, channel_f
                         &opf_graph_value(graph, conv->outputs[0])->info, NULL))
         return false;
     fold->vector =
-        per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank, 1, output_channels(conv, w));
+        per_channel(graph, c, opf_graph_value(graph, conv->outputs[0])->info.rank, output_channels(conv, w));
     fold->rule = reader->op == &opf_op_Add || reader->op == &opf_op_Sub ? "conv-add" : "conv-mul";
-    return fold->vector != NULL && !(reader->op == &opf_op_Div && has_zero(fold->vector)) &&
-           keeps_range(w, fold->vector, reader->op);
+    return fold->vector != NULL && may_scale(w, fold->vector, reader->op);
 }
 
 /* Factor and term of y = conv * factor + term, [C] each in double; NULL: 1 and 0. False: out of memory. */
@@ -124,7 +108,7 @@ static bool factor_and_term(opf_graph *graph, const channel_fold *fold, const op
     if (op == &opf_op_Mul)
         *factor = fold->vector;
     else if (op == &opf_op_Div)
-        *factor = opf_const_compute(pool, '/', opf_const_compute(pool, '*', minus, minus), fold->vector);
+        *factor = opf_channel_reciprocal(pool, fold->vector);
     else
         *term =
             op == &opf_op_Sub && fold->operand == 1 ? opf_const_compute(pool, '*', minus, fold->vector) : fold->vector;
@@ -186,23 +170,7 @@ opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id id, bool *c
     return OPF_OK;
 }
 
-/* ---- before a convolution or a product ---- */
-
-/* A MatMul or Gemm of rows with a constant matrix. In half precision operands are scaled so that sums stay in range. */
-static bool is_product(const opf_graph *graph, const opf_node *node)
-{
-    if ((node->op != &opf_op_MatMul && node->op != &opf_op_Gemm) || node->epilogue.n != 0 ||
-        node->n_inputs != node->n_own_inputs || node->n_own_inputs < 2 || opf_node_int(node, "transA", 0) != 0)
-        return false;
-    const opf_const *w = constant_of(graph, node->inputs[1]);
-    return w != NULL && w->rank == 2 && (w->type == OPF_FLOAT || w->type == OPF_DOUBLE);
-}
-
-/* The axis of the weights that inputs multiply, of a ConvTranspose too. */
-static int32_t input_axis(const opf_node *node)
-{
-    return node->op == &opf_op_Gemm && opf_node_int(node, "transB", 0) != 0 ? 1 : 0;
-}
+/* ---- before a convolution ---- */
 
 static bool pads_nothing(const opf_node *conv)
 {
@@ -214,17 +182,17 @@ static bool pads_nothing(const opf_node *conv)
     return strcmp(kind, "NOTSET") == 0 || strcmp(kind, "VALID") == 0;
 }
 
-/* Of a Conv: columns of each group of the weights. */
+/* Of a Conv: columns of each group of the weights; of a ConvTranspose their rows. */
 static int64_t input_channels(const opf_node *node, const opf_const *w)
 {
-    return node->op == &opf_op_Conv ? w->dims[1] * opf_node_int(node, "group", 1) : w->dims[input_axis(node)];
+    return node->op == &opf_op_Conv ? w->dims[1] * opf_node_int(node, "group", 1) : w->dims[0];
 }
 
 static const opf_const *scale_inputs(opf_const_pool *pool, const opf_node *conv, const opf_const *w,
                                      const opf_const *factor)
 {
     return conv->op == &opf_op_Conv ? opf_channel_scale_columns(pool, w, factor, opf_node_int(conv, "group", 1))
-                                    : opf_const_scale(pool, w, factor, input_axis(conv));
+                                    : opf_const_scale(pool, w, factor, 0);
 }
 
 static bool find_before(opf_fuse_context *context, const opf_node *conv, channel_fold *fold)
@@ -244,11 +212,9 @@ static bool find_before(opf_fuse_context *context, const opf_node *conv, channel
         (!scales && (conv->op != &opf_op_Conv || !pads_nothing(conv))) ||
         !opf_legal_same(context, &opf_graph_value(graph, node->inputs[1 - fold->operand])->info, &x->info, NULL))
         return false;
-    const bool is_conv = !is_product(graph, conv);
-    fold->vector = per_channel(graph, c, x->info.rank, is_conv ? 1 : x->info.rank - 1, input_channels(conv, w));
-    fold->rule = !is_conv ? "matmul-scale" : scales ? "conv-mul" : "conv-add";
-    return fold->vector != NULL && !(node->op == &opf_op_Div && has_zero(fold->vector)) &&
-           keeps_range(w, fold->vector, node->op);
+    fold->vector = per_channel(graph, c, x->info.rank, input_channels(conv, w));
+    fold->rule = scales ? "conv-mul" : "conv-add";
+    return fold->vector != NULL && may_scale(w, fold->vector, node->op);
 }
 
 /* W(x * factor + term) = (W factor) x + W term. */
@@ -281,8 +247,7 @@ opf_status opf_absorb_channel_before(opf_fuse_context *context, opf_node_id id, 
 {
     const opf_graph *graph = context->graph;
     channel_fold fold;
-    while ((has_constant_weights(graph, opf_graph_node(graph, id)) || is_product(graph, opf_graph_node(graph, id))) &&
-           opf_graph_node(graph, id)->prologue.n == 0 &&
+    while (has_constant_weights(graph, opf_graph_node(graph, id)) && opf_graph_node(graph, id)->prologue.n == 0 &&
            find_before(context, opf_graph_node(context->graph, id), &fold) && opf_fuse_allows(context, fold.rule, id)) {
         OPF_TRY(apply_before(context->graph, id, &fold, error));
         *changed = true;

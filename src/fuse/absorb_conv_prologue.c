@@ -144,7 +144,12 @@ static bool may_join(opf_fuse_context *context, const chain *c, opf_node_id read
     *main = 0;
     if (value->producer == 0 || value->info.type != OPF_FLOAT || (!is_norm && !opf_steps_is_candidate(graph, value->producer)))
         return false;
-    return (is_norm || find_main(context, value->producer, main, why)) && opf_legal_read_once(context, c->top, reader, why);
+    if (!is_norm && !find_main(context, value->producer, main, why))
+        return false;
+    if (!is_norm && !opf_steps_has_kernel(graph, value->producer))
+        return opf_refuse(context, why, OPF_MISS_NO_KERNEL, value->producer, "no kernel computes %s (%s)", node->name,
+                          node->op_type);
+    return opf_legal_read_once(context, c->top, reader, why);
 }
 
 /* why: of the node that is nearest to the convolution, when that is refused. */

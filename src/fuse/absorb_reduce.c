@@ -91,13 +91,16 @@ static bool check_operand(opf_fuse_context *context, const chain *c, opf_value_i
 static bool may_be_step(opf_fuse_context *context, const chain *c, opf_node_id id, opf_refusal *why)
 {
     const opf_node *node = opf_graph_node(context->graph, id);
+    const opf_node_id half = opf_steps_other_half(context->graph, id);
     if (!has_shape(context, c, node->outputs[0]))
         return opf_refuse(context, why, OPF_MISS_SHAPE, id, "%s has another shape than what is reduced",
                           opf_graph_value(context->graph, node->outputs[0])->name);
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (node->inputs[i] != 0 && !check_operand(context, c, node->inputs[i], id, why))
+        if (node->inputs[i] != 0 && (half == 0 || opf_graph_value(context->graph, node->inputs[i])->producer != half) &&
+            !check_operand(context, c, node->inputs[i], id, why))
             return false;
-    return true;
+    return half != 0 || opf_steps_has_kernel(context->graph, id) ||
+           opf_refuse(context, why, OPF_MISS_NO_KERNEL, id, "no kernel computes %s (%s)", node->name, node->op_type);
 }
 
 static bool is_elementwise(const opf_graph *graph, opf_node_id id)
@@ -144,17 +147,27 @@ static bool find_operands(opf_fuse_context *context, chain *c)
     return c->main != 0 && n <= OPF_MAX_STEP_OPERANDS;
 }
 
+/* With the other of two nodes that are one step. */
+static void push(const opf_graph *graph, chain *c, opf_node_id id)
+{
+    const opf_node_id half = opf_steps_other_half(graph, id);
+    c->nodes[c->n++] = id;
+    if (half != 0)
+        c->nodes[c->n++] = half;
+}
+
 /* Takes what makes an operand of a node inside, if all its readers are inside. */
 static bool take(opf_fuse_context *context, chain *c, opf_value_id value)
 {
     const opf_node_id id = value != 0 ? opf_graph_value(context->graph, value)->producer : 0;
-    if (id == 0 || c->n == OPF_MAX_STEPS || is_taken(c, id) || !is_elementwise(context->graph, id) ||
+    const uint32_t n = c->n;
+    if (id == 0 || c->n + 2 > OPF_MAX_STEPS || is_taken(c, id) || !is_elementwise(context->graph, id) ||
         !may_be_step(context, c, id, NULL) || !opf_legal_uses(context, value, c->nodes, c->n, NULL))
         return false;
-    c->nodes[c->n++] = id;
+    push(context->graph, c, id);
     if (find_operands(context, c))
         return true;
-    c->n--;
+    c->n = n;
     return false;
 }
 
@@ -173,7 +186,7 @@ static bool check_node(opf_fuse_context *context, chain *c, opf_node_id id, opf_
 {
     if (!may_be_step(context, c, id, why))
         return false;
-    c->nodes[c->n++] = id;
+    push(context->graph, c, id);
     return find_operands(context, c) ||
            opf_refuse(context, why, OPF_MISS_SHAPE, id,
                       "no operand of %s is proven to have the shape of its result, over which the kernel runs",
@@ -187,7 +200,8 @@ static bool check_region(opf_fuse_context *context, chain *c, opf_node_id id, op
     c->main = region->inputs[0];
     for (uint32_t s = 0; s < region->epilogue.n; s++) {
         const opf_step *step = &region->epilogue.list[s];
-        if ((step->op->traits & OPF_ELEMENTWISE) == 0 || step->type != OPF_FLOAT)
+        const bool makes_floats = step->type == OPF_FLOAT || step->op == &opf_op_IsNaN; /* a Where makes floats of it */
+        if ((step->op->traits & OPF_ELEMENTWISE) == 0 || !makes_floats)
             return opf_refuse(context, why, OPF_MISS_DTYPE, id, "step %s makes %s, must make float", step->name,
                               opf_type_name(step->type));
     }

@@ -41,7 +41,8 @@ bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value)
             return false;
         if (node->op != NULL && (node->op->traits & OPF_CONTRACTION) != 0)
             return value == node->outputs[0];
-        if (!opf_steps_is_candidate(graph, producer))
+        if (!opf_steps_is_candidate(graph, producer) ||
+            (!opf_steps_has_kernel(graph, producer) && opf_steps_other_half(graph, producer) == 0))
             return false;
         /* Follow the operand that is not a constant. */
         const bool first = opf_graph_value(graph, node->inputs[0])->constant == NULL;
@@ -263,7 +264,7 @@ bool opf_steps_take(opf_step_plan *plan, opf_node_id id)
     const opf_node *anchor = opf_graph_node(plan->context->graph, plan->anchor);
     const uint32_t existing = plan->anchor != 0 ? anchor->epilogue.n : 0;
     const opf_node_id half = opf_steps_other_half(plan->context->graph, id);
-    const bool is_second = half != 0 && opf_graph_node(plan->context->graph, id)->op == &opf_op_DequantizeLinear;
+    const bool is_second = opf_steps_is_second(plan->context->graph, id);
     const bool is_closed = plan->n != 0 && opf_steps_is_last(plan->context->graph, plan->nodes[plan->n - 1]);
     if (is_second || is_closed || plan->n + existing + (half != 0) >= OPF_MAX_STEPS ||
         count_operands(plan) + OPF_STEP_ARGS > OPF_MAX_STEP_OPERANDS || !may_take(plan, id))

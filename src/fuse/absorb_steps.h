@@ -39,9 +39,14 @@ bool opf_steps_is_anchor(const opf_node *node);
  * reader. */
 bool opf_steps_is_hosted(const opf_graph *graph, opf_value_id value);
 
-/* A QuantizeLinear and the DequantizeLinear that alone reads it, with the same scale and zero point, float to float: they
-   are taken together. The other of the two, or 0. */
+/* A QuantizeLinear and the DequantizeLinear that alone reads it, with the same scale and zero point, float to float; an
+   IsNaN and the Where that alone reads it, Where(IsNaN(x), a number, x): they are taken together. The other of the two,
+   or 0. */
 opf_node_id opf_steps_other_half(const opf_graph *graph, opf_node_id node);
+/* It is the latter of two such nodes. */
+bool opf_steps_is_second(const opf_graph *graph, opf_node_id node);
+/* Kernels have an instruction for the operator, on floats. */
+bool opf_steps_has_kernel(const opf_graph *graph, opf_node_id node);
 /* A QuantizeLinear or DequantizeLinear that may be a step. */
 bool opf_steps_is_conversion(const opf_graph *graph, opf_node_id node);
 /* It makes levels that are stored: nothing may follow. */
@@ -52,7 +57,7 @@ void opf_steps_begin(opf_step_plan *plan);
 bool opf_steps_may_host(const opf_step_plan *plan);
 /* The type in which a region that begins with the node computes. */
 opf_type opf_steps_region_type(const opf_graph *graph, opf_node_id node);
-/* The node's operands and result have types that the host computes; else plan->why. */
+/* The node's operands and result have types that the host computes, and a kernel; else plan->why. */
 bool opf_steps_check_types(opf_step_plan *plan, opf_node_id node);
 
 /* Appends an operand of steps: it becomes the node's last input. */

@@ -93,6 +93,7 @@ typedef struct opf_attention {
     bool is_inverted;    /* the choice is true where the score is hidden */
     int64_t windows;             /* 0, or a mask is one for so many batches, and starts again behind them */
     double scale, softcap, fill; /* softcap 0: none; fill: what hidden scores become */
+    bool is_safe;                /* probabilities that are NaN become 0 */
     opf_refusal why;
 } opf_attention;
 

@@ -179,9 +179,35 @@ static bool find_scores(opf_attention *a)
     return true;
 }
 
+/* Where(IsNaN(p), 0, p): *p is its result then. */
+static bool take_replaced(opf_attention *a, opf_value_id *p)
+{
+    const opf_graph *graph = a->context->graph;
+    const opf_value *value = opf_graph_value(graph, *p);
+    opf_node_id is_nan = 0, where = 0;
+    double number = 0;
+    for (uint32_t i = 0; i < value->n_uses; i++) {
+        is_nan = is_plain(a, value->uses[i].node, &opf_op_IsNaN) ? value->uses[i].node : is_nan;
+        where = is_plain(a, value->uses[i].node, &opf_op_Where) ? value->uses[i].node : where;
+    }
+    if (is_nan == 0 || where == 0 || node_of(a, where)->inputs[0] != node_of(a, is_nan)->outputs[0])
+        return true;
+    if (node_of(a, where)->inputs[2] != *p)
+        return REFUSE(a, OP, where, "probabilities that are NaN stay, others do not");
+    if (!opf_graph_scalar(graph, node_of(a, where)->inputs[1], &number) || number != 0)
+        return REFUSE(a, CONST, where, "probabilities that are NaN become no constant 0 of one element");
+    *p = node_of(a, where)->outputs[0];
+    return a->is_safe =
+               opf_legal_same(a->context, info_of(a, *p), &value->info, &a->why) && take(a, where) && take(a, is_nan);
+}
+
+/* The product with the values reads the probabilities, perhaps through nodes that are taken. */
 static bool find_result(opf_attention *a)
 {
-    const opf_value *p = opf_graph_value(a->context->graph, node_of(a, a->softmax)->outputs[0]);
+    opf_value_id probabilities = node_of(a, a->softmax)->outputs[0];
+    if (!take_replaced(a, &probabilities))
+        return false;
+    const opf_value *p = opf_graph_value(a->context->graph, probabilities);
     opf_node_id reader = 0;
     for (uint32_t i = 0; i < p->n_uses; i++) {
         reader = p->uses[i].node != 0 ? p->uses[i].node : reader;

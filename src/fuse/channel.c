@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuse/channel.h"
 
+#include <math.h>
 #include <string.h>
 
 const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, int64_t channels)
@@ -9,6 +10,39 @@ const opf_const *opf_channel_vector(opf_const_pool *pool, const opf_const *c, in
     const opf_const *flat = opf_const_reshape(pool, c, 1, &(int64_t){(int64_t)c->count});
     const opf_const *base = opf_const_splat(pool, OPF_DOUBLE, 1, &channels, &zero);
     return flat != NULL && base != NULL ? opf_const_compute(pool, '+', base, flat) : NULL;
+}
+
+bool opf_channel_is_finite(const opf_const *vector)
+{
+    for (size_t i = 0; i < vector->count; i++)
+        if (!isfinite(opf_const_f64_at(vector, i)))
+            return false;
+    return true;
+}
+
+bool opf_channel_divides(const opf_const *vector)
+{
+    for (size_t i = 0; i < vector->count; i++)
+        if (fabs(opf_const_f64_at(vector, i)) < 1e-30)
+            return false;
+    return true;
+}
+
+bool opf_channel_keeps_range(opf_type type, const opf_const *vector, bool divides)
+{
+    for (size_t i = 0; type == OPF_FLOAT16 && i < vector->count; i++) {
+        const double x = fabs(opf_const_f64_at(vector, i));
+        if (divides ? x < 1 : x > 1)
+            return false;
+    }
+    return true;
+}
+
+const opf_const *opf_channel_reciprocal(opf_const_pool *pool, const opf_const *vector)
+{
+    static const double one = 1.0;
+    const opf_const *ones = opf_const_splat(pool, OPF_DOUBLE, 1, vector->dims, &one);
+    return ones != NULL ? opf_const_compute(pool, '/', ones, vector) : NULL;
 }
 
 /* factors[g] for each of the `rows` rows of group g, [groups * rows]. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Types of steps. Kernels compute steps in float; a value that is quantised and at once dequantised again stays float,
- * so that pair is a step of any of them. What no fast kernel computes anyway, since its type is another, runs operator
- * by operator: there a step may convert as it likes.
+ * and so does one whose NaN are replaced, so those pairs are steps of any of them. What no fast kernel computes anyway,
+ * since its type is another, runs operator by operator: there a step may convert as it likes.
  */
 #include "fuse/absorb_steps.h"
+#include "ops/instruction.h"
 
 enum { SCALE = 1, ZERO = 2 };
 
@@ -42,11 +43,40 @@ static bool is_pair(const opf_graph *graph, const opf_node *quantize, const opf_
            scale[0] == scale[1] && zero[0] == zero[1];
 }
 
+/* ---- NaN that become a number ---- */
+
+/* The Where that alone reads the IsNaN, and puts a number in the place of what is NaN. */
+static opf_node_id replacing_where(const opf_graph *graph, const opf_node *is_nan)
+{
+    const opf_use *use = opf_graph_single_use(graph, is_nan->outputs[0]);
+    const opf_node *where = use != NULL ? opf_graph_node(graph, use->node) : NULL;
+    double number;
+    if (where == NULL || where->op != &opf_op_Where || where->prologue.n != 0 || where->epilogue.n != 0 ||
+        use->input != 0 || where->inputs[2] != is_nan->inputs[0] || where->outputs[0] == 0 ||
+        !opf_graph_scalar(graph, where->inputs[1], &number))
+        return 0;
+    const int32_t rank = opf_graph_value(graph, where->inputs[1])->info.rank;
+    return rank <= opf_graph_value(graph, where->inputs[2])->info.rank ? use->node : 0;
+}
+
+static opf_node_id other_of_nan(const opf_graph *graph, opf_node_id id)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    if (node->op == &opf_op_IsNaN)
+        return replacing_where(graph, node);
+    const opf_node_id producer = opf_graph_value(graph, node->inputs[0])->producer;
+    const opf_node *is_nan = opf_graph_node(graph, producer);
+    const bool is_plain = producer != 0 && is_nan->op == &opf_op_IsNaN && is_nan->prologue.n == 0;
+    return is_plain && replacing_where(graph, is_nan) == id ? producer : 0;
+}
+
 opf_node_id opf_steps_other_half(const opf_graph *graph, opf_node_id id)
 {
     const opf_node *node = opf_graph_node(graph, id);
     if (!opf_node_is_alive(node) || node->n_outputs == 0 || node->outputs[0] == 0)
         return 0;
+    if (node->op == &opf_op_IsNaN || node->op == &opf_op_Where)
+        return other_of_nan(graph, id);
     if (node->op == &opf_op_QuantizeLinear) {
         const opf_use *use = opf_graph_single_use(graph, node->outputs[0]);
         return use != NULL && use->node != 0 && use->input == 0 &&
@@ -58,6 +88,14 @@ opf_node_id opf_steps_other_half(const opf_graph *graph, opf_node_id id)
         node->op == &opf_op_DequantizeLinear ? opf_graph_value(graph, node->inputs[0])->producer : 0;
     return producer != 0 && opf_steps_other_half(graph, producer) == id ? producer : 0;
 }
+
+bool opf_steps_is_second(const opf_graph *graph, opf_node_id id)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    return (node->op == &opf_op_DequantizeLinear || node->op == &opf_op_Where) && opf_steps_other_half(graph, id) != 0;
+}
+
+/* ---- levels ---- */
 
 static bool is_one_number(const opf_graph *graph, opf_value_id value)
 {
@@ -120,6 +158,8 @@ opf_type opf_steps_region_type(const opf_graph *graph, opf_node_id id)
     const opf_type in = type_of(graph, node->inputs[0]), out = type_of(graph, node->outputs[0]);
     if (node->op == &opf_op_DequantizeLinear)
         return out;
+    if (node->op == &opf_op_IsNaN)
+        return in;
     const bool leaves = !opf_types_have(OPF_TYPES_FLOAT, out) || (out == OPF_FLOAT && in != OPF_FLOAT);
     return is_conversion(node) && leaves ? in : out;
 }
@@ -143,12 +183,34 @@ static bool check_conversion(opf_step_plan *plan, opf_node_id id)
                       opf_type_name(out), opf_type_name(in), opf_type_name(own));
 }
 
+bool opf_steps_has_kernel(const opf_graph *graph, opf_node_id id)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    opf_instruction instruction;
+    return opf_op_instruction(node->op, node->attrs, node->n_attrs, &instruction);
+}
+
+/* Without a kernel of its own, a step would take its host's away. */
+static bool check_kernel(opf_step_plan *plan, opf_node_id id)
+{
+    const opf_node *node = opf_graph_node(plan->context->graph, id);
+    return plan->is_free || opf_steps_has_kernel(plan->context->graph, id) ||
+           opf_refuse(plan->context, &plan->why, OPF_MISS_NO_KERNEL, id,
+                      "no kernel computes %s (%s): with such a step all would run by reference", node->name,
+                      node->op_type);
+}
+
 bool opf_steps_check_types(opf_step_plan *plan, opf_node_id id)
 {
     const opf_graph *graph = plan->context->graph;
     const opf_node *node = opf_graph_node(graph, id);
     if (is_conversion(node))
         return check_conversion(plan, id);
+    if (opf_steps_other_half(graph, id) != 0)
+        return true;
+    if (node->op == &opf_op_IsNaN)
+        return opf_refuse(plan->context, &plan->why, OPF_MISS_OP, id,
+                          "steps compute Where(IsNaN(x), a number, x) as one, and IsNaN for no other reader");
     const opf_type wanted = plan->is_any && opf_types_have(OPF_TYPES_FLOAT, type_of(graph, node->outputs[0]))
                                 ? type_of(graph, node->outputs[0])
                                 : plan->result.type;
@@ -159,5 +221,5 @@ bool opf_steps_check_types(opf_step_plan *plan, opf_node_id id)
             return opf_refuse(plan->context, &plan->why, OPF_MISS_DTYPE, id, "%s has elements of type %s, must be %s",
                               opf_graph_value(graph, value)->name, opf_type_name(type), opf_type_name(wanted));
     }
-    return true;
+    return check_kernel(plan, id);
 }

@@ -6,6 +6,7 @@
  * Fusion sets one more attribute, "masked_score": a score that a boolean mask hides becomes that, instead of -inf being
  * added, and the softmax is a plain one; a mask broadcasts in its last dimension too, instead of hiding the keys that it
  * has no column for. So it computes exactly what was matched, rows without a key included.
+ * "nan_is_zero" makes rows of probabilities zeros that are NaN, as those without a key are in a plain softmax.
  * "mask_windows" says that the mask is one for so many batches, and starts again behind them. "q_rotated" and "k_rotated"
  * say how many elements of Q and K are turned before the product (rotary.h), with four more inputs: their angles. One
  * more, "choice", is a boolean mask beside one that is added.
@@ -205,6 +206,7 @@ typedef struct attention {
     int64_t  left, right;                /* of the window; -1: no bound */
     int64_t  mode;
     bool     is_causal, is_plain;        /* plain: see masked_score */
+    bool     nan_is_zero;
     opf_angles q_angles, k_angles;       /* no pairs: nothing is turned */
     double   scale, softcap, masked_score;
     double  *keys, *values;       /* [total, size] of one head */
@@ -333,6 +335,8 @@ static void run_scores(attention *a, int64_t batch, int64_t head, int64_t i)
                              a->mode == 0 ? product : a->mode == 1 ? capped : a->row[j]);
     }
     softmax(a->row, a->total, is_masked, a->is_plain);
+    for (int64_t j = 0; j < a->total && a->nan_is_zero; j++)
+        a->row[j] = isnan(a->row[j]) ? 0 : a->row[j];
     if (a->scores.data != NULL && a->mode == 3)
         store_line(a->row, &a->scores, batch, head, i);
 }
@@ -402,6 +406,7 @@ static void read_call(const opf_call *call, attention *a)
                      .softcap       = (double)opf_call_float(call, "softcap", 0)};
     const opf_attr *scale = opf_call_attr(call, "scale"), *masked = opf_call_attr(call, "masked_score");
     a->is_plain           = masked != NULL;
+    a->nan_is_zero        = opf_call_int(call, "nan_is_zero", 0) != 0;
     a->masked_score       = masked != NULL ? (double)masked->f : 0;
     a->scale              = scale != NULL ? (double)scale->f : 1 / sqrt((double)a->q.dims[SIZE]);
     a->past               = a->past_key.data != NULL ? a->past_key.dims[LENGTH] : 0;

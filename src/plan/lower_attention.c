@@ -27,6 +27,7 @@ typedef struct {
     int64_t     q_strides[4], k_strides[4], v_strides[4], y_strides[4], mask_strides[4], choice_strides[4];
     opf_rotation q_rotation, k_rotation;
     bool        is_bool, is_causal, is_plain; /* plain: masked_score is set, see ops/attention.c */
+    bool        nan_is_zero;
     float       scale, softcap, masked_score;
     bool        is_joined; /* the result is [batch, row, head * col]: how its steps see it */
     opf_bound   epilogue;
@@ -260,6 +261,8 @@ static void finish_row(const worker *w, size_t r)
         }
     }
     kern->softmax(row, row, t->keys);
+    if (t->nan_is_zero && t->keys != 0 && isnan(row[0])) /* then all are */
+        memset(row, 0, t->keys * sizeof *row);
 }
 
 static void run_block(const worker *w)
@@ -412,6 +415,7 @@ static void read_attributes(const opf_node *node, attention_args *t)
     t->softcap             = opf_node_float(node, "softcap", 0);
     t->is_causal           = opf_node_int(node, "is_causal", 0) != 0;
     t->is_plain            = masked != NULL;
+    t->nan_is_zero         = opf_node_int(node, "nan_is_zero", 0) != 0;
     t->masked_score        = masked != NULL ? masked->f : 0;
 }
 

@@ -126,6 +126,9 @@ static void run_turned(const opf_run_env *env, const void *args, size_t begin, s
         for (size_t i = 1; i < rows && r->x_lines.rows != NULL; i++)
             (void)row_of(env, r, row + i, y + (ptrdiff_t)i * r->y_row);
         softmax_turned(env->kern, r, x, y, rows, scratch);
+        if (r->epilogue.program.n != 0) /* a chain, in place */
+            opf_program_run(env->kern, &r->epilogue.program, NULL, NULL, y, (ptrdiff_t)(rows * r->n), y, (ptrdiff_t)(rows * r->n), 1,
+                            rows * r->n, NULL);
     }
 }
 
@@ -251,7 +254,8 @@ opf_status opf_lower_rows(opf_planner *planner, opf_node_id id, bool *done, opf_
         OPF_TRY(opf_bind(planner, &epilogue, &y, split, &r.epilogue, e_in, e_out, error));
     const bool is_softmax = r.kind == ROW_SOFTMAX || r.kind == ROW_LOG_SOFTMAX;
     /* Rows of few elements fill no vector: a block of rows is turned, so that a vector has as many. */
-    const bool is_turned = is_softmax && r.n != 0 && r.n <= OPF_SHORT_ROW && r.x_rows == NULL && prologue.program.n == 0 && epilogue.program.n == 0;
+    const bool is_turned = is_softmax && r.n != 0 && r.n <= OPF_SHORT_ROW && r.x_rows == NULL && prologue.program.n == 0 &&
+                           (epilogue.program.n == 0 || opf_program_is_chain(&epilogue.program));
     size_t     s1 = opf_program_scratch(&prologue.program), s2 = opf_program_scratch(&epilogue.program);
     rows_args *kept = opf_arena_copy(planner->arena, &r, sizeof r);
     OPF_OOM_IF(error, kept == NULL);

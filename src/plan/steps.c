@@ -1,56 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/steps.h"
 
+#include "ops/instruction.h"
+
 #include <math.h>
 #include <string.h>
 
 /* ---- operators to instructions ---- */
-
-/* Operators whose kernel takes their inputs as they stand, and up to two attributes as parameters. */
-static const struct {
-    const opf_op *op;
-    opf_ew        ew;
-    struct {
-        const char *attr;
-        float       value; /* default */
-    } params[2];
-} direct[] = {
-    {&opf_op_Add, OPF_EW_ADD, {{0}}},
-    {&opf_op_Sub, OPF_EW_SUB, {{0}}},
-    {&opf_op_Mul, OPF_EW_MUL, {{0}}},
-    {&opf_op_Div, OPF_EW_DIV, {{0}}},
-    {&opf_op_Min, OPF_EW_MIN, {{0}}},
-    {&opf_op_Max, OPF_EW_MAX, {{0}}},
-    {&opf_op_Sum, OPF_EW_ADD, {{0}}},
-    {&opf_op_Pow, OPF_EW_POW, {{0}}},
-    {&opf_op_Relu, OPF_EW_RELU, {{0}}},
-    {&opf_op_LeakyRelu, OPF_EW_LEAKY, {{"alpha", 0.01f}}},
-    {&opf_op_PRelu, OPF_EW_PRELU, {{0}}},
-    {&opf_op_Sigmoid, OPF_EW_SIGMOID, {{0}}},
-    {&opf_op_Tanh, OPF_EW_TANH, {{0}}},
-    {&opf_op_Erf, OPF_EW_ERF, {{0}}},
-    {&opf_op_Exp, OPF_EW_EXP, {{0}}},
-    {&opf_op_Log, OPF_EW_LOG, {{0}}},
-    {&opf_op_Sqrt, OPF_EW_SQRT, {{0}}},
-    {&opf_op_Abs, OPF_EW_ABS, {{0}}},
-    {&opf_op_Neg, OPF_EW_NEG, {{0}}},
-    {&opf_op_Reciprocal, OPF_EW_RECIPROCAL, {{0}}},
-    {&opf_op_Floor, OPF_EW_FLOOR, {{0}}},
-    {&opf_op_Ceil, OPF_EW_CEIL, {{0}}},
-    {&opf_op_Round, OPF_EW_ROUND, {{0}}},
-    {&opf_op_Sign, OPF_EW_SIGN, {{0}}},
-    {&opf_op_Swish, OPF_EW_SWISH, {{"alpha", 1.0f}}},
-    {&opf_op_HardSigmoid, OPF_EW_HARD_SIGMOID, {{"alpha", 0.2f}, {"beta", 0.5f}}},
-    {&opf_op_HardSwish, OPF_EW_HARD_SWISH, {{0}}},
-    {&opf_op_Softplus, OPF_EW_SOFTPLUS, {{0}}},
-    {&opf_op_Softsign, OPF_EW_SOFTSIGN, {{0}}},
-    {&opf_op_Mish, OPF_EW_MISH, {{0}}},
-    {&opf_op_Elu, OPF_EW_ELU, {{"alpha", 1.0f}}},
-    {&opf_op_Selu, OPF_EW_SELU, {{"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f}}},
-    {&opf_op_ThresholdedRelu, OPF_EW_THRESHOLDED_RELU, {{"alpha", 1.0f}}},
-    {&opf_op_Sin, OPF_EW_SIN, {{0}}},
-    {&opf_op_Cos, OPF_EW_COS, {{0}}},
-};
 
 typedef struct {
     const opf_planner *planner;
@@ -192,52 +148,63 @@ static int16_t emit_load_levels(builder *b, const opf_attr *attrs, uint32_t n_at
 /* The operator on its sources; the result's argument number. Fails the builder when there is no kernel. */
 static int16_t emit_op(builder *b, const opf_op *op, const opf_attr *attrs, uint32_t n_attrs, const source *s, uint32_t n)
 {
-    float exponent;
-    if (op == &opf_op_Identity || op == &opf_op_Dropout)
-        return emit(b, OPF_EW_COPY, use(b, s[0]), 0, 0, 0);
+    opf_instruction known;
+    float           exponent;
+    if (!opf_op_instruction(op, attrs, n_attrs, &known)) {
+        b->failed = true;
+        return 0;
+    }
     if (op == &opf_op_Clip)
         return emit_clip(b, s, n);
-    if (op == &opf_op_Gelu) {
-        const opf_attr *attr = opf_attrs_find(attrs, n_attrs, "approximate");
-        bool            tanh = attr != NULL && attr->s != NULL && strcmp(attr->s, "tanh") == 0;
-        return emit(b, tanh ? OPF_EW_GELU_TANH : OPF_EW_GELU, use(b, s[0]), 0, 0, 0);
-    }
     if (op == &opf_op_Pow && n == 2 && scalar_of(b, s[1], &exponent)) {
         if (exponent == 2.0f)
             return emit(b, OPF_EW_SQUARE, use(b, s[0]), 0, 0, 0);
         if (exponent == 0.5f)
             return emit(b, OPF_EW_SQRT, use(b, s[0]), 0, 0, 0);
     }
-    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
-        if (direct[i].op != op)
-            continue;
-        float params[2] = {0, 0};
-        for (int k = 0; k < 2; k++)
-            if (direct[i].params[k].attr != NULL) {
-                const opf_attr *attr = opf_attrs_find(attrs, n_attrs, direct[i].params[k].attr);
-                params[k]            = attr != NULL ? attr->f : direct[i].params[k].value;
-            }
-        if (n == 1 && (op == &opf_op_Sum || op == &opf_op_Min || op == &opf_op_Max))
-            return emit(b, OPF_EW_COPY, use(b, s[0]), 0, 0, 0);
-        int16_t result = use(b, s[0]);
-        if (n == 1)
-            return emit(b, direct[i].ew, result, 0, params[0], params[1]);
-        for (uint32_t k = 1; k < n; k++) /* Sum, Min and Max take any number */
-            result = emit(b, direct[i].ew, result, use(b, s[k]), params[0], params[1]);
-        return result;
-    }
-    b->failed = true;
-    return 0;
+    int16_t result = use(b, s[0]);
+    if (!opf_ew_reads_b(known.ew))
+        result = emit(b, known.ew, result, 0, known.params[0], known.params[1]);
+    else if (n == 1)
+        result = emit(b, OPF_EW_COPY, result, 0, 0, 0);
+    for (uint32_t k = 1; k < n && opf_ew_reads_b(known.ew); k++) /* Sum, Mean, Min and Max take any number */
+        result = emit(b, known.ew, result, use(b, s[k]), known.params[0], known.params[1]);
+    if (op == &opf_op_SwiGLU)
+        result = emit(b, OPF_EW_MUL, result, use(b, s[1]), 0, 0);
+    if (op == &opf_op_Mean)
+        result = emit(b, OPF_EW_AFFINE, result, 0, 1.0f / (float)n, -0.0f);
+    return result;
 }
 
 /* ---- steps ---- */
+
+static bool is_same(opf_arg a, opf_arg b)
+{
+    return a.kind == b.kind && a.index == b.index;
+}
+
+/* Where(IsNaN(x), number, x) is one instruction, that of the Where: the result of IsNaN stands for x. */
+static int16_t emit_replaced(builder *b, const opf_steps *steps, const opf_step *step, const source *s)
+{
+    if (step->op == &opf_op_IsNaN) {
+        b->failed = b->failed || step->output >= 0;
+        return use(b, s[0]);
+    }
+    float           number = 0;
+    const opf_step *is_nan = step->args[0].kind == OPF_ARG_STEP ? &steps->list[step->args[0].index] : NULL;
+    b->failed = b->failed || is_nan == NULL || is_nan->op != &opf_op_IsNaN || !is_same(is_nan->args[0], step->args[2]) ||
+                !scalar_of(b, s[1], &number);
+    return b->failed ? (int16_t)0 : emit(b, OPF_EW_NAN_TO, s[0].arg, 0, number, 0);
+}
 
 /* A level that the next step makes a number again stays one; others are read and stored. */
 static int16_t emit_step(builder *b, const opf_steps *steps, uint32_t i, const int16_t *results, const source *s)
 {
     const opf_step *step  = &steps->list[i], *before = i == 0 ? NULL : step - 1, *after = i + 1 == steps->n ? NULL : step + 1;
     const bool      reads = step->op == &opf_op_DequantizeLinear && step->args[0].kind == OPF_ARG_STEP;
-    b->failed = b->failed || (step->op != &opf_op_QuantizeLinear && step->type != OPF_FLOAT);
+    b->failed = b->failed || (step->op != &opf_op_QuantizeLinear && step->op != &opf_op_IsNaN && step->type != OPF_FLOAT);
+    if (step->op == &opf_op_IsNaN || step->op == &opf_op_Where)
+        return emit_replaced(b, steps, step, s);
     if (reads) {
         b->failed = b->failed || step->args[0].index + 1 != i || before->op != &opf_op_QuantizeLinear;
         return emit(b, OPF_EW_MUL, results[i - 1], use(b, s[1]), 0, 0);

@@ -27,6 +27,14 @@ static double soft(double x)
     return x > 30 ? x : log1p(exp(x));
 }
 
+static double modulo(double x, double y, bool is_fmod) /* with the sign of y, or of x */
+{
+    const double r = fmod(x, y);
+    if (!is_fmod && isfinite(r))
+        return r == 0 ? copysign(0, y) : signbit(r) != signbit(y) ? r + y : r;
+    return r;
+}
+
 static double want(opf_ew op, double x, double y, const float *p)
 {
     const double p0 = p[0], p1 = p[1];
@@ -39,6 +47,7 @@ static double want(opf_ew op, double x, double y, const float *p)
     case OPF_EW_MIN: return isnan(x) || isnan(y) ? NAN : fmin(x, y);
     case OPF_EW_MAX: return isnan(x) || isnan(y) ? NAN : fmax(x, y);
     case OPF_EW_POW: return pow(x, y);
+    case OPF_EW_MOD: return modulo(x, y, p[0] != 0);
     case OPF_EW_RELU: return relu_like(x, 0);
     case OPF_EW_CLIP: return within(x, p0, p1);
     case OPF_EW_LEAKY: return relu_like(x, p0 * x);
@@ -69,8 +78,19 @@ static double want(opf_ew op, double x, double y, const float *p)
     case OPF_EW_CELU: return relu_like(x, p0 * expm1(x / p0));
     case OPF_EW_SOFTSIGN: return x / (1 + fabs(x));
     case OPF_EW_THRESHOLDED_RELU: return x > p0 ? x : 0;
+    case OPF_EW_SHRINK: return x < -p1 ? x + p0 : x > p1 ? x - p0 : isnan(x) ? x : 0;
+    case OPF_EW_NAN_TO: return isnan(x) ? p0 : x;
     case OPF_EW_SIN: return sin(x);
     case OPF_EW_COS: return cos(x);
+    case OPF_EW_TAN: return tan(x);
+    case OPF_EW_ASIN: return asin(x);
+    case OPF_EW_ACOS: return acos(x);
+    case OPF_EW_ATAN: return atan(x);
+    case OPF_EW_SINH: return sinh(x);
+    case OPF_EW_COSH: return cosh(x);
+    case OPF_EW_ASINH: return asinh(x);
+    case OPF_EW_ACOSH: return acosh(x);
+    case OPF_EW_ATANH: return atanh(x);
     case OPF_EW_AFFINE: return (double)((float)(x * p0) + (float)p1);
     case OPF_EW_QUANTIZE: return isnan((float)x / (float)y) ? 0 : within(rint((double)((float)x / (float)y)), p0, p1) + 0.0;
     case OPF_EW_COUNT: break;

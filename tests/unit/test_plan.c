@@ -4,6 +4,7 @@
  * and zero; and bitwise equal for any number of threads.
  */
 #include "plan_case.h"
+#include "steps_case.h"
 
 /* ---- convolutions ---- */
 
@@ -74,6 +75,22 @@ static void test_conv_epilogues(void **state)
     };
     (void)state;
     CHECK_ALL(cases);
+}
+
+/* An operator without a kernel stays apart, so that what stands before it keeps its own. */
+static void test_odd_steps(void **state)
+{
+    static const steps_case cases[] = {
+        {"gemm", 1, "N=2 H=4 W=6", "g (float[N,9,H,W] x, float[9,9,1,1] w) => (y) { a = Conv(x, w) b = Atan(a) c = Tan(b) y = Shrink(c) }"},
+        {"gemm", 2, "N=2 H=4 W=6", "g (float[N,9,H,W] x, float[9,9,1,1] w) => (y) { a = Conv(x, w) b = Relu(a) y = Celu<alpha = -1.0>(b) }"},
+        {"reference", 2, "N=2 H=4 W=6", "g (float[N,9,H,W] x, float[9,9,1,1] w) => (y) { a = Conv(x, w) b = Relu(a) y = Celu<alpha = -1.0>(b) }"},
+        {"gemm", 3, "N=2 S=6", "g (float[N,S,8] x, float[8,9] w) => (y) { a = MatMul(x, w) b = Celu<alpha = -1.0>(a) y = Sin(b) }"},
+        {"softmax_f32", 2, "N=2 S=30", "g (float[N,S] x) => (y) <float zero = {0}> { a = Log(x) p = Softmax(a) n = IsNaN(p) y = Where(n, zero, p) }"},
+        {"reduce", 1, "N=2 S=30", "g (float[N,S] x) => (y) <float zero = {0}> { a = Log(x) n = IsNaN(a) w = Where(n, zero, a) y = ReduceMax(w) }"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_steps(&cases[i]);
 }
 
 /* ---- products ---- */
@@ -273,6 +290,16 @@ static void test_elementwise(void **state)
         {"elementwise", "N=2 C=5",
          "g (float[N,C] a, float[N,C] b, float[C] c, float[N,1] e, float f, float[N,C] h, float[N,C] i, float[C] j, float[N,C] k, float[N,C] l) => (y, z)"
          "{ t1 = Add(a, b) t2 = Mul(t1, c) t3 = Sub(t2, e) t4 = Mul(t3, f) t5 = Add(t4, h) t6 = Mul(t5, i) t7 = Add(t6, j) t8 = Mul(t7, k) z = Add(t8, l) t9 = Mul(z, t1) t10 = Add(t9, t3) y = Sigmoid(t10) }"},
+        {"elementwise", "N=2 C=5; N=0 C=5; N=3 C=700",
+         "g (float[N,C] x, float[C] q) => (y) { a = Tan(x) b = Atan(a) c = Sinh(b) d = Asinh(c) e = Cosh(d) f = Acosh(e) h = Tanh(f) i = Atanh(h) j = Sin(i) k = Asin(j) l = Acos(j) y = Mean(k, l, q) }"},
+        {"elementwise", "N=2 C=5; N=3 C=700",
+         "g (float[N,C] x, float[C] q, float[N,C] z) => (y) { a = Mod<fmod = 1>(x, q) b = Mod(a, z) c = Shrink<bias = 0.1, lambd = 0.3>(b) d = Celu<alpha = 0.7>(c) y = Mean(d) }"},
+        {NULL, "N=2 C=5; N=3 C=700", "g (float[N,C] x) => (y) { a = Exp(x) b = Celu<alpha = -0.7>(a) y = Neg(b) }"},
+        /* NaN that become a number. */
+        {NULL, "N=2 C=5; N=3 C=700; N=0 C=2", "g (float[N,C] x, float[C] q) => (y) <float low = {-7}> { a = Sqrt(x) b = Mul(a, q) c = IsNaN(b) d = Where(c, low, b) y = Add(d, x) }"},
+        {NULL, "N=3 C=7; N=2 C=70", "g (float[N,C] x) => (y) <float zero = {0}> { a = Log(x) p = Softmax(a) n = IsNaN(p) y = Where(n, zero, p) }"},
+        {NULL, "N=3 C=7", "g (float[N,C] x, float[N,C] q) => (y) <float one = {1}> { a = Log(x) b = Log(q) c = IsNaN(b) d = Where(c, one, b) y = Mul(a, d) }"},
+        {NULL, "N=3 C=7", "g (float16[N,C] x) => (y) <float16 zero = {0}> { a = Log(x) p = Softmax(a) n = IsNaN(p) y = Where(n, zero, p) }"},
         {NULL, "N=2 H=4; N=0 H=4", "g (float[N,5,H] x, float[5] p, float[5] w, float[5] w2, float[5] p2) => (y) { y = BatchNormalization(x, p, w, w2, p2) }"},
     };
     (void)state;
@@ -321,6 +348,22 @@ static void test_conversions(void **state)
         {"reference", "M=3 N=5", "g (float[M,N] x, float16[M,N] z) => (y) { h = Cast<to = 10>(x) a = Add(h, z) y = Cast<to = 1>(a) }"},
         {NULL, "M=3 N=5", "g (float[M,N] x, float16[M,N] z) => (y) { f = Cast<to = 1>(z) a = Exp(f) b = Mul(a, x) y = Cast<to = 10>(b) }"},
         {NULL, "M=3 N=5", "g (float[M,N] x, int64[M,N] i) => (y) { f = Cast<to = 1>(i) a = Add(f, x) y = Relu(a) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
+/* A factor a column becomes part of weights, of all that read what is scaled, or of none. */
+static void test_columns(void **state)
+{
+    static const test_case cases[] = {
+        {"gemm", "N=2 S=5; N=0 S=3; N=1 S=1", "g (float[N,S,16] x, float[16,24] w, float[16] w2) => (y) { a = Mul(w2, x) b = MatMul(a, w) y = Relu(b) }"},
+        {"gemm", "N=2 S=5", "g (float[N,S,16] x, float[16,24] w, float[16,7] w3, float[1,1,16] p) => (y, z, u) { a = Div(x, p) y = MatMul(a, w) z = MatMul(a, w3) u = MatMul(a, w) }"},
+        {NULL, "N=9; N=1", "g (float[N,16] x, float[7,16] w, float[7] w4, float[16] w2, float[1,16] w3) => (y) { a = Mul(x, w2) b = Mul(a, w3) y = Gemm<transB = 1, alpha = 0.5>(b, w, w4) }"},
+        {NULL, "N=3 S=5", "g (float[N,S,16] x, float[16] w2, float[16] w) => (y) { a = Mul(x, w2) y = MatMul(a, w) }"},
+        {NULL, "N=3", "g (float[16] x, float[N,16] u, float[16] w2, float[3,16,4] w) => (y, z) { a = Mul(x, w2) y = MatMul(a, w) b = Mul(u, w2) z = MatMul(b, w) }"},
+        {NULL, "N=5", "g (float[N,16] x, float[16,8] v, float[16] w2, float[16,4] w) => (y, z, u) { a = Mul(x, w2) y = MatMul(a, w) b = Mul(x, w2) z = MatMul(b, v) u = Exp(z) }"},
+        {NULL, "N=3 S=5", "g (float16[N,S,16] x, float16[16,24] w, float16[16] w2) => (y) { a = Mul(x, w2) y = MatMul(a, w) }"},
     };
     (void)state;
     CHECK_ALL(cases);
@@ -398,9 +441,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),        cmocka_unit_test(test_conv_groups), cmocka_unit_test(test_conv_epilogues), cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_conv),        cmocka_unit_test(test_conv_groups), cmocka_unit_test(test_conv_epilogues), cmocka_unit_test(test_odd_steps), cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_parts),       cmocka_unit_test(test_rows),        cmocka_unit_test(test_pool),           cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_movement),    cmocka_unit_test(test_elementwise), cmocka_unit_test(test_outputs), cmocka_unit_test(test_conversions), cmocka_unit_test(test_scale),        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_movement),    cmocka_unit_test(test_elementwise), cmocka_unit_test(test_outputs), cmocka_unit_test(test_conversions), cmocka_unit_test(test_scale), cmocka_unit_test(test_columns),        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

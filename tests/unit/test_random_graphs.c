@@ -60,10 +60,17 @@ static int unary(generator *g, int x)
     static const struct {
         const char *op;
         bool        bounds;
-    } ops[] = {{"Relu", false}, {"Sigmoid", true}, {"Tanh", true}, {"Neg", false}, {"Gelu", false}, {"HardSwish", false}, {"Abs", false}, {"Erf", true}, {"LeakyRelu", false}, {"Softplus", false}, {"HardSigmoid", true}};
+    } ops[] = {{"Relu", false}, {"Sigmoid", true}, {"Tanh", true}, {"Neg", false}, {"Gelu", false}, {"HardSwish", false}, {"Abs", false}, {"Erf", true}, {"LeakyRelu", false}, {"Softplus", false}, {"HardSigmoid", true}, {"Atan", true}, {"Shrink", false}};
     int op = pick(g, (int)(sizeof ops / sizeof *ops));
     NODE(" v%d = %s(v%d)", g->n, ops[op].op, x);
     return make(g, g->values[x], ops[op].bounds || g->values[x].is_bounded);
+}
+
+/* A number in the place of NaN. */
+static int replaced(generator *g, int x)
+{
+    NODE(" i%d = IsNaN(v%d) c%d = Constant<value_float = 0.5>() v%d = Where(i%d, c%d, v%d)", g->n, x, g->n, g->n, g->n, g->n, x);
+    return make(g, g->values[x], g->values[x].is_bounded);
 }
 
 /* The same value twice, an equal shape, a weight that broadcasts, or a part of the value. */
@@ -374,7 +381,7 @@ typedef int (*make_fn)(generator *g, int x);
 
 static int grow(generator *g, int x)
 {
-    static const make_fn any[]    = {unary, unary, binary, binary, binary, transpose, reshape, concat, slice, softmax, unit_length},
+    static const make_fn any[]    = {unary, unary, binary, binary, binary, transpose, reshape, concat, slice, softmax, unit_length, replaced},
                          images[] = {conv, conv, conv, pool, gate, image_norm, image_norm}, rows[] = {product, product, layer_norm, split};
     const value         *v        = &g->values[x];
     int64_t              count    = 1;
@@ -386,7 +393,7 @@ static int grow(generator *g, int x)
         return images[pick(g, 7)](g, x);
     if (v->rank >= 2 && v->dims[v->rank - 1] > 1 && pick(g, 2) == 0)
         return rows[pick(g, 4)](g, x);
-    return v->rank == 0 ? unary(g, x) : any[pick(g, 11)](g, x);
+    return v->rank == 0 ? unary(g, x) : any[pick(g, 12)](g, x);
 }
 
 static const char *generate(generator *g, uint64_t seed)

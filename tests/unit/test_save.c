@@ -91,6 +91,10 @@ static const subject subjects[] = {
      " s = MatMul(q, t) f = Constant <value_float = 0.3> () z = Mul(s, f) c = Constant <value_float = -100.0> ()"
      " u = Where(m, z, c) p = Softmax(u) y = MatMul(p, v) }",
      "N=2 S=3 T=5"},
+    {"g (float[N,4,S,8] q, float[N,4,8,T] k, float[N,4,T,8] v, bool[S,T] m) => (y) { a = MatMul(q, k) none = Constant "
+     "<value_float = -inf> () zero = Constant <value_float = 0.0> () b = Where(m, a, none) c = Softmax(b) n = IsNaN(c) "
+     "d = Where(n, zero, c) y = MatMul(d, v) }",
+     "N=2 S=3 T=5"},
     {"g (float[N,4,2,3,4] q0, float[N,4,2,3,4] k0, float[N,4,2,3,4] v0, float[1,4,1,3,3] m) => (y) {"
      " r = Constant <value_ints = [-1, 2, 3, 4]> () q = Reshape(q0, r) k = Reshape(k0, r) v = Reshape(v0, r)"
      " t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul(q, t) a = Constant <value_ints = [-1, 4, 2, 3, 3]> ()"

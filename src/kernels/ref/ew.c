@@ -19,6 +19,20 @@ static double clip(double x, double lo, double hi) /* NaN passes */
     return x > hi ? hi : x;
 }
 
+/* With the sign of b; fmod: with that of a. */
+static double modulo(double a, double b, bool is_fmod)
+{
+    const double r = fmod(a, b);
+    if (is_fmod)
+        return r;
+    return r == 0 ? copysign(0, b) : (r < 0) != (b < 0) ? r + b : r;
+}
+
+static double shrink(double x, double bias, double lambd) /* NaN passes */
+{
+    return x < -lambd ? x + bias : x > lambd ? x - bias : x != x ? x : 0;
+}
+
 static float quantize(float x, float lo, float hi) /* never -0, which no level is */
 {
     return x != x ? 0 : (float)clip(nearbyint((double)x), (double)lo, (double)hi) + 0.0f;
@@ -36,6 +50,7 @@ static float quantize(float x, float lo, float hi) /* never -0, which no level i
     X(MIN, x != x ? x : x < y ? x : y)                                                                                 \
     X(MAX, x != x ? x : x > y ? x : y)                                                                                 \
     X(POW, powf(x, y))                                                                                                 \
+    X(MOD, modulo(d, (double)y, p[0] != 0))                                                                            \
     X(RELU, x < 0 ? 0 : x)                                                                                             \
     X(CLIP, clip(d, P0, P1))                                                                                           \
     X(LEAKY, x < 0 ? x * p[0] : x)                                                                                     \
@@ -66,8 +81,19 @@ static float quantize(float x, float lo, float hi) /* never -0, which no level i
     X(CELU, x < 0 ? P0 * expm1(d / P0) : d)                                                                            \
     X(SOFTSIGN, d / (1 + fabs(d)))                                                                                     \
     X(THRESHOLDED_RELU, x > p[0] ? x : 0)                                                                              \
+    X(SHRINK, shrink(d, P0, P1))                                                                                       \
+    X(NAN_TO, x != x ? p[0] : x)                                                                                       \
     X(SIN, sinf(x))                                                                                                    \
     X(COS, cosf(x))                                                                                                    \
+    X(TAN, tan(d))                                                                                                     \
+    X(ASIN, asin(d))                                                                                                   \
+    X(ACOS, acos(d))                                                                                                   \
+    X(ATAN, atan(d))                                                                                                   \
+    X(SINH, sinh(d))                                                                                                   \
+    X(COSH, cosh(d))                                                                                                   \
+    X(ASINH, asinh(d))                                                                                                 \
+    X(ACOSH, acosh(d))                                                                                                 \
+    X(ATANH, atanh(d))                                                                                                 \
     X(AFFINE, x * p[0] + p[1])                                                                                         \
     X(QUANTIZE, quantize(x / y, p[0], p[1]))
 

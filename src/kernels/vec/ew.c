@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementwise slots: one line each. What has no line here (POW, SIN, COS) keeps its scalar entry. */
+/* Elementwise slots: one line each. What has no line here (POW, MOD, SIN and its like) keeps its scalar entry. */
 #include "kernels/simd/math.h"
 
 /* Adding zero makes -0 a level, which is +0. */
 V_INLINE v_f quantize(v_f x, v_f lo, v_f hi)
 {
     return v_select(v_is_nan(x), v_zero(), v_add(v_min(hi, v_max(lo, v_round(x))), v_zero()));
+}
+
+V_INLINE v_f shrink(v_f x, v_f bias, v_f lambd)
+{
+    const v_f inside = v_select(v_is_nan(x), x, v_zero());
+    return v_select(v_lt(x, v_neg(lambd)), v_add(x, bias), v_select(v_lt(lambd, x), v_sub(x, bias), inside));
 }
 
 #define EW_MAP(X)                                                                                                      \
@@ -47,6 +53,8 @@ V_INLINE v_f quantize(v_f x, v_f lo, v_f hi)
     X(CELU, v_select(v_lt(x, v_zero()), v_mul(v_set(p[0]), v_expm1_neg(v_div(x, v_set(p[0])))), x))                    \
     X(SOFTSIGN, v_div(x, v_add(v_set(1.0f), v_abs(x))))                                                                \
     X(THRESHOLDED_RELU, v_select(v_lt(v_set(p[0]), x), x, v_zero()))                                                   \
+    X(SHRINK, shrink(x, v_set(p[0]), v_set(p[1])))                                                                     \
+    X(NAN_TO, v_select(v_is_nan(x), v_set(p[0]), x))                                                                   \
     X(AFFINE, v_add(v_mul(x, v_set(p[0])), v_set(p[1])))                                                               \
     X(QUANTIZE, quantize(v_div(x, y), v_set(p[0]), v_set(p[1])))
 

@@ -18,7 +18,7 @@ static opf_attr int_attr(const char *name, int64_t i)
     return (opf_attr){.name = name, .type = OPF_ATTR_INT, .i = i};
 }
 
-/* Joined heads, no past, one result. */
+/* Joined heads, no past, one result; NaN stay NaN. */
 static bool is_simple(const opf_microsoft *m, opf_node_id id)
 {
     const opf_node *node = opf_graph_node(m->graph, id);
@@ -32,7 +32,7 @@ static bool is_simple(const opf_microsoft *m, opf_node_id id)
         if (!opf_microsoft_is_float(m, node->inputs[i]) || opf_microsoft_info(m, node->inputs[i])->rank != 3)
             return false;
     return opf_node_int(node, "left_window_size", -1) == -1 && opf_node_int(node, "right_window_size", -1) == -1 &&
-           opf_node_int(node, "q_num_heads", 0) > 0;
+           opf_node_int(node, "q_num_heads", 0) > 0 && opf_node_int(node, "nan_is_zero", 0) == 0;
 }
 
 /* ---- masks ---- */

@@ -41,7 +41,7 @@ static bool is_always_spelled(opf_graph *graph, opf_node_id id)
         return true;
     if (opf_node_attr(node, "masked_score") == NULL)
         return false;
-    if (node->n_own_inputs > MASK && node->inputs[MASK] != 0)
+    if ((node->n_own_inputs > MASK && node->inputs[MASK] != 0) || opf_node_int(node, "nan_is_zero", 0) != 0)
         return true;
     opf_node_remove_attr(node, "masked_score");
     return false;

@@ -118,9 +118,16 @@ static opf_value_id scaled_product(opf_contrib *c, const attention *a)
     return scale(c, a, OPF_APPLY(c, MatMul, q, k));
 }
 
-static opf_value_id soften(opf_contrib *c, opf_value_id scores)
+static bool nan_is_zero(opf_contrib *c)
 {
-    return opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(scores), OPF_ATTRS(opf_contrib_int_attr("axis", -1)));
+    return opf_contrib_int(c, "nan_is_zero", 0) != 0;
+}
+
+static opf_value_id soften(opf_contrib *c, const attention *a, opf_value_id scores)
+{
+    const opf_value_id p =
+        opf_contrib_add(c, &opf_op_Softmax, OPF_INPUTS(scores), OPF_ATTRS(opf_contrib_int_attr("axis", -1)));
+    return nan_is_zero(c) ? OPF_APPLY(c, Where, OPF_APPLY(c, IsNaN, p), opf_contrib_number(c, a->type, 0), p) : p;
 }
 
 static opf_value_id cap(opf_contrib *c, const attention *a, opf_value_id x)
@@ -246,7 +253,7 @@ static bool spell_by_positions(opf_contrib *c, const attention *a)
     const opf_value_id product =
         OPF_APPLY(c, MatMul, take_batches(c, x[Q], a->q_heads, false), take_batches(c, x[K], a->q_heads, true));
     const opf_value_id scores = cap(c, a, scale(c, a, product));
-    const opf_value_id y = OPF_APPLY(c, MatMul, soften(c, scores), take_batches(c, x[V], a->q_heads, false));
+    const opf_value_id y = OPF_APPLY(c, MatMul, soften(c, a, scores), take_batches(c, x[V], a->q_heads, false));
     join_batches(c, y, opf_contrib_dim(c, x[V], 2, "V"));
     return true;
 }
@@ -293,7 +300,7 @@ void opf_spell_Attention(opf_contrib *c)
 {
     const bool is_plain = opf_contrib_attr(c, "masked_score").type != OPF_ATTR_NONE;
     const bool hides = opf_contrib_in(c, MASK) != 0 || opf_contrib_in(c, CHOICE) != 0;
-    if (c->opset >= 23 && !(is_plain && hides)) {
+    if (c->opset >= 23 && !(is_plain && hides) && !nan_is_zero(c)) {
         const attention a = read_attention(c);
         spell_by_operator(c, &a);
         return;
@@ -302,7 +309,7 @@ void opf_spell_Attention(opf_contrib *c)
     const attention a = read_attention(c);
     if (opf_contrib_failed(c) || spell_by_positions(c, &a))
         return;
-    const opf_value_id weights = soften(c, hide(c, &a, cap(c, &a, scaled_product(c, &a))));
+    const opf_value_id weights = soften(c, &a, hide(c, &a, cap(c, &a, scaled_product(c, &a))));
     const opf_value_id v = repeat_heads(c, &a, take_heads(c, &a, opf_contrib_in(c, V), a.kv_heads, false));
     opf_contrib_bind(c, 0, join_heads(c, &a, OPF_APPLY(c, MatMul, weights, v)));
 }
