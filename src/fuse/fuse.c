@@ -7,6 +7,7 @@
 #include "fuse/rewrite.h"
 #include "base/random.h"
 #include "graph/verify.h"
+#include "simplify/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -346,6 +347,15 @@ typedef struct passes {
     absorber absorbers[N_ABSORBERS];
 } passes;
 
+/* Data movements that fusion brought side by side become one; what only the others read goes. */
+static opf_status tidy(opf_graph *graph, bool *changed, opf_error *error)
+{
+    bool merged = false;
+    OPF_TRY(opf_merge_movement(graph, &merged, error));
+    *changed = *changed || merged;
+    return merged ? opf_remove_dead(graph, changed, error) : OPF_OK;
+}
+
 static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const passes *p, opf_error *error)
 {
     for (uint32_t i = 1; i < graph->n_nodes; i++)
@@ -358,6 +368,7 @@ static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const 
         OPF_TRY(run_rules(context, &p->rules, &changed, error));
         for (size_t i = 0; i < N_ABSORBERS; i++)
             OPF_TRY(p->absorbers[i](context, &changed, error));
+        OPF_TRY(tidy(graph, &changed, error));
     } while (changed);
     return OPF_OK;
 }
