@@ -119,5 +119,6 @@ const opf_op opf_op_MaxUnpool = {.name   = "MaxUnpool",
                                  .n_attrs   = OPF_COUNT(attrs),
                                  .rows      = rows,
                                  .n_rows    = OPF_COUNT(rows),
+                                 .traits    = OPF_MOVEMENT,
                                  .infer     = infer_max_unpool,
                                  .reference = run_max_unpool};
