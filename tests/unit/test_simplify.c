@@ -327,6 +327,10 @@ static void test_shape_reads(void **state)
           "{ m = MatMul(x, k) s = Shape(m) [d] d = Gather(s, at) [e] e = Gather(s, at1) [f] f = Slice(s, z, one) }",
           "d = Gather(\"value#3\", \"value#2\")\ne = Gather(\"value#6\", \"value#5\")\nf = Gather(\"value#6\", \"value#8\")\n"
           "[\"Shape#4\"] \"value#3\" = Shape(k)\n[\"Shape#7\"] \"value#6\" = Shape(x)\n");
+    /* Equal dimensions are read once, wherever the first reading came from. */
+    check("g (float[N,S,4] x, float[N,4,T] k) => (d) <int64 at = {0}, int64[1] one = {0}>"
+          "{ m = MatMul(x, k) a = Shape(m) b = Gather(a, at) e = Exp(m) c = Shape(e) f = Gather(c, at) d = Add(b, f) }",
+          "b = Gather(\"value#3\", \"value#2\")\nd = Add(b, b)\n[\"Shape#4\"] \"value#3\" = Shape(x)\n");
     /* Several at once, and what no input has. */
     check("g (float[N,S] x, float[N,T] u) => (d, e) <int64[2] at = {0, 1}, int64 one = {1}>"
           "{ m = Concat<axis = 1>(x, u) s = Shape(m) [d] d = Gather(s, at) [e] e = Gather(s, one) }",
