@@ -351,6 +351,29 @@ static void test_common(void **state)
           "a = Div(x, s)\nb = Div(x, t)\n[m] y = Sub(a, b)\n");
 }
 
+/* A constant that a body makes is known in the bodies inside it; what they then read no more is not captured. */
+static void test_captures(void **state)
+{
+    (void)state;
+    check("g (bool c, float[2] x) => (y) <float[2] s = {1,2}, float[2] t = {3,4}>"
+          "{ u = Neg(x) y = If<then_branch = a () => (p) { k = Mul(s, t)"
+          " p = If<then_branch = d () => (q) { q = Add(k, s) }, else_branch = e () => (r) { r = Sub(k, s) }>(c) },"
+          " else_branch = b () => (v) { h = Mul(u, s) j = Sub(s, s) i = Shape(h) v = Expand(j, i) }>(c) }",
+          "y = If<then_branch = a (bool c) => (float[2] p)\n"
+          "    {\n"
+          "        p = If<then_branch = d () => (float[2] q)\n"
+          "        <float[2] q = {4, 10}>\n"
+          "        {\n"
+          "        }, else_branch = e () => (float[2] r)\n"
+          "        <float[2] r = {2, 6}>\n"
+          "        {\n"
+          "        }>(c)\n"
+          "    }, else_branch = b (bool c) => (float[2] v)\n"
+          "    <float[2] v = {0, 0}>\n"
+          "    {\n"
+          "    }>(c; c)\n");
+}
+
 static void test_dead(void **state)
 {
     (void)state;
@@ -364,7 +387,8 @@ int main(void)
         cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
         cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_captures),
+        cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
