@@ -381,8 +381,13 @@ static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const 
     do {
         changed = false;
         OPF_TRY(fold(context, &p->rules, &changed, error));
-        for (size_t i = 0; i < N_ABSORBERS; i++)
-            OPF_TRY(p->absorbers[i](context, &changed, error));
+        for (size_t i = 0; i < N_ABSORBERS; i++) {
+            bool absorbed = false;
+            OPF_TRY(p->absorbers[i](context, &absorbed, error));
+            changed = changed || absorbed;
+            if (absorbed && p->absorbers[i] == opf_absorb_scale)
+                break; /* products without a factor between them may be an attention, while they have no steps yet */
+        }
         OPF_TRY(tidy(graph, &changed, error));
     } while (changed);
     return OPF_OK;
