@@ -5,7 +5,8 @@
 #include "fuse/context.h"
 
 /* Add, Sub, Mul or Div with a constant per channel folds into weights and bias of a convolution with constant weights
-   before it (conv-add, conv-mul), or into the columns of those of a Conv behind it; a term only where nothing is padded. */
+   before it (conv-add, conv-mul), or into the columns of those of a Conv behind it; a term only where nothing is
+   padded. */
 opf_status opf_absorb_channel(opf_fuse_context *context, bool *changed, opf_error *error);
 
 #endif

@@ -348,8 +348,8 @@ typedef struct passes {
     absorber absorbers[N_ABSORBERS];
 } passes;
 
-/* What folds into weights comes before any absorber: a normalisation behind a bias, a gate or an activation stands right
- * behind the convolution then. */
+/* What folds into weights comes before any absorber: a normalisation behind a bias, a gate or an activation stands
+ * right behind the convolution then. */
 static opf_status fold(opf_fuse_context *context, const opf_rules *rules, bool *changed, opf_error *error)
 {
     bool folded;

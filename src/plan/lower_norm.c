@@ -40,8 +40,8 @@ static bool find_columns(const opf_place *x, int32_t first, int32_t last, opf_sp
     return true;
 }
 
-/* Operands are read where they are: axes before the rows that one of them does not run through as columns do (a vector that
- * is broadcast along the batch, another order of axes) are no columns. */
+/* Operands are read where they are: axes before the rows that one of them does not run through as columns do (a vector
+ * that is broadcast along the batch, another order of axes) are no columns. */
 static opf_status narrow_columns(opf_planner *planner, const opf_lowered *steps, const opf_place *x, opf_split *split,
                                  opf_error *error)
 {

@@ -366,9 +366,19 @@ static void test_scaled_probabilities(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_refused), cmocka_unit_test(test_stored),
-        cmocka_unit_test(test_channel), cmocka_unit_test(test_matmul),       cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_region),        cmocka_unit_test(test_conv_prologue),    cmocka_unit_test(test_channel_before),    cmocka_unit_test(test_parallel_conv), cmocka_unit_test(test_bias_then_norm), cmocka_unit_test(test_scaled_probabilities),
+        cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_conv_refused),
+        cmocka_unit_test(test_stored),
+        cmocka_unit_test(test_channel),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_qkv),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_conv_prologue),
+        cmocka_unit_test(test_channel_before),
+        cmocka_unit_test(test_parallel_conv),
+        cmocka_unit_test(test_bias_then_norm),
+        cmocka_unit_test(test_scaled_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

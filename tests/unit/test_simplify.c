@@ -384,10 +384,11 @@ static void test_dead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
-        cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_captures),
+        cmocka_unit_test(test_folding),        cmocka_unit_test(test_growth),     cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_moving_recipes), cmocka_unit_test(test_no_ops),     cmocka_unit_test(test_interface),
+        cmocka_unit_test(test_movement),       cmocka_unit_test(test_sinking),    cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_broadcasts),     cmocka_unit_test(test_reductions), cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_shape_reads),    cmocka_unit_test(test_common),     cmocka_unit_test(test_captures),
         cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
