@@ -12,7 +12,7 @@
 
 Of each model that opfuse takes: the checker of the onnx package accepts the file (if it accepts the model), ONNX Runtime
 loads it (if it loads the model) and gives the same outputs, opfuse plans the same kernels for it, and writes it again as
-the same graph. Inputs are those of test_data_set_0 beside the model, else random. A model that ONNX Runtime does not run
+the same graph. Inputs are those of test_data_set_0 beside the model where they fit, else random. A model that ONNX Runtime does not run
 is checked as far as that goes and counts as skipped.
 """
 
@@ -131,11 +131,10 @@ def run_original(path, graph):
         runtime = session(path, optimized=False)
     except Exception as error:  # of any kind that its C++ side throws
         return None, f"ONNX Runtime does not load it: {last_line(str(error))[:150]}"
-    stored = stored_inputs(path, graph)
     reason = "no inputs"
-    for size in [None] if stored else SIZES:
+    for size in [None, *SIZES]:  # None: what is stored, which may belong to another model in the folder
         try:
-            inputs = stored or random_inputs(graph, size)
+            inputs = random_inputs(graph, size) if size else stored_inputs(path, graph)
             known = {value.name for value in runtime.get_inputs()} | {v.name for v in runtime.get_overridable_initializers()}
             inputs = {name: value for name, value in inputs.items() if name in known}
             return (inputs, runtime.run(None, inputs)), None

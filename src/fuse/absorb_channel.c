@@ -158,7 +158,8 @@ static opf_status apply_fold(opf_graph *graph, opf_node_id id, const channel_fol
     return OPF_OK;
 }
 
-opf_status opf_absorb_channel(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
+/* While one Add, Sub, Mul or Div with a constant per channel reads the convolution. */
+static opf_status fold_after(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
 {
     channel_fold fold;
     while (has_constant_weights(context->graph, opf_graph_node(context->graph, id)) &&
@@ -243,7 +244,7 @@ static opf_status apply_before(opf_graph *graph, opf_node_id id, const channel_f
     return OPF_OK;
 }
 
-opf_status opf_absorb_channel_before(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
+static opf_status fold_before(opf_fuse_context *context, opf_node_id id, bool *changed, opf_error *error)
 {
     const opf_graph *graph = context->graph;
     channel_fold fold;
@@ -253,5 +254,14 @@ opf_status opf_absorb_channel_before(opf_fuse_context *context, opf_node_id id, 
         *changed = true;
         OPF_TRY(opf_fuse_done(context, fold.rule, id, error));
     }
+    return OPF_OK;
+}
+
+opf_status opf_absorb_channel(opf_fuse_context *context, bool *changed, opf_error *error)
+{
+    for (opf_node_id id = 1; id < context->graph->n_nodes; id++)
+        OPF_TRY(fold_after(context, id, changed, error));
+    for (opf_node_id id = 1; id < context->graph->n_nodes; id++)
+        OPF_TRY(fold_before(context, id, changed, error));
     return OPF_OK;
 }

@@ -4,7 +4,6 @@
  * normalisation and activation of networks that normalise first. Only what no earlier anchor could take goes there, and
  * only where the other operands are small: one element a channel, or a channel of each image.
  */
-#include "fuse/absorb_channel.h"
 #include "fuse/absorb_steps.h"
 #include "fuse/legality.h"
 
@@ -259,10 +258,6 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
 {
     chain c;
     opf_refusal why = {0};
-    if (is_pointwise(context, id, NULL)) { /* constants go into the weights first, while there are no operands of steps */
-        OPF_TRY(opf_absorb_channel(context, id, changed, error));
-        OPF_TRY(opf_absorb_channel_before(context, id, changed, error));
-    }
     find_chain(context, id, &c, &why);
     if (c.n == 0 || !is_pointwise(context, id, &why)) {
         OPF_OOM_IF(error, !report(context, id, &c, &why));

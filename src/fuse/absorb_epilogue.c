@@ -4,7 +4,6 @@
  * normalisations alike. Anchors are visited last first, so that the sum of two convolutions goes to the later one,
  * which runs after the other anyway.
  */
-#include "fuse/absorb_channel.h"
 #include "fuse/absorb_steps.h"
 
 #include <string.h>
@@ -177,8 +176,6 @@ opf_status opf_absorb_epilogue(opf_fuse_context *context, bool *changed, opf_err
     for (uint32_t i = n; i-- > 0;) {
         if (!opf_steps_is_anchor(opf_graph_node(graph, order[i])))
             continue;
-        OPF_TRY(opf_absorb_channel(context, order[i], changed, error));
-        OPF_TRY(opf_absorb_channel_before(context, order[i], changed, error));
         OPF_TRY(absorb(context, order[i], changed, error));
     }
     return OPF_OK;

@@ -4,7 +4,6 @@
  * whose results are views. Activations behind them go along where they are the same; a branch that an elementwise node
  * of another kind reads keeps it as its epilogue and stays out.
  */
-#include "fuse/absorb_channel.h"
 #include "fuse/absorb_steps.h"
 #include "fuse/legality.h"
 
@@ -327,9 +326,6 @@ static opf_status apply(opf_fuse_context *context, opf_value_id x, merge *m, opf
 
 opf_status opf_absorb_parallel_conv(opf_fuse_context *context, bool *changed, opf_error *error)
 {
-    /* Arithmetic with constants goes into the filters first: then activations stand right behind. */
-    for (opf_node_id id = 1; id < context->graph->n_nodes; id++)
-        OPF_TRY(opf_absorb_channel(context, id, changed, error));
     for (opf_value_id x = 1; x < context->graph->n_values; x++) {
         const opf_value *value = opf_graph_value(context->graph, x);
         opf_node_id anchor = 0;

@@ -3,10 +3,12 @@
  * The loop: rules in their order, then absorbers, until nothing changes. Each rewrite lowers the cost, so it ends.
  * Nodes are indexed by operator, so that a rule looks only at nodes that it can start from.
  */
+#include "fuse/absorb_channel.h"
 #include "fuse/builtin.h"
 #include "fuse/rewrite.h"
 #include "base/random.h"
 #include "graph/verify.h"
+#include "simplify/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -346,6 +348,29 @@ typedef struct passes {
     absorber absorbers[N_ABSORBERS];
 } passes;
 
+/* What folds into weights comes before any absorber: a normalisation behind a bias, a gate or an activation stands
+ * right behind the convolution then. */
+static opf_status fold(opf_fuse_context *context, const opf_rules *rules, bool *changed, opf_error *error)
+{
+    bool folded;
+    do {
+        folded = false;
+        OPF_TRY(run_rules(context, rules, changed, error));
+        OPF_TRY(opf_absorb_channel(context, &folded, error));
+        *changed = *changed || folded;
+    } while (folded);
+    return OPF_OK;
+}
+
+/* Data movements that fusion brought side by side become one; what only the others read goes. */
+static opf_status tidy(opf_graph *graph, bool *changed, opf_error *error)
+{
+    bool merged = false;
+    OPF_TRY(opf_merge_movement(graph, &merged, error));
+    *changed = *changed || merged;
+    return merged ? opf_remove_dead(graph, changed, error) : OPF_OK;
+}
+
 static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const passes *p, opf_error *error)
 {
     for (uint32_t i = 1; i < graph->n_nodes; i++)
@@ -355,9 +380,15 @@ static opf_status fuse_graph(opf_fuse_context *context, opf_graph *graph, const 
     bool changed;
     do {
         changed = false;
-        OPF_TRY(run_rules(context, &p->rules, &changed, error));
-        for (size_t i = 0; i < N_ABSORBERS; i++)
-            OPF_TRY(p->absorbers[i](context, &changed, error));
+        OPF_TRY(fold(context, &p->rules, &changed, error));
+        for (size_t i = 0; i < N_ABSORBERS; i++) {
+            bool absorbed = false;
+            OPF_TRY(p->absorbers[i](context, &absorbed, error));
+            changed = changed || absorbed;
+            if (absorbed && p->absorbers[i] == opf_absorb_scale)
+                break; /* products without a factor between them may be an attention, while they have no steps yet */
+        }
+        OPF_TRY(tidy(graph, &changed, error));
     } while (changed);
     return OPF_OK;
 }

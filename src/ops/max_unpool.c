@@ -106,18 +106,19 @@ static const opf_attr_def   attrs[] = {{.name = "kernel_shape", .type = OPF_ATTR
                                        {.name = "pads", .type = OPF_ATTR_INTS},
                                        {.name = "strides", .type = OPF_ATTR_INTS}};
 
-const opf_op opf_op_MaxUnpool = {.name   = "MaxUnpool",
+const opf_op opf_op_MaxUnpool = {.name = "MaxUnpool",
                                  .domain = "",
-                                 .since  = 9,
+                                 .since = 9,
                                  .inputs =
                                      OPF_PARAMS({"X", 'T', OPF_TYPES_FLOAT, 0}, {"I", 0, OPF_TYPE_BIT(OPF_INT64), 0},
                                                 {"output_shape", 0, OPF_TYPE_BIT(OPF_INT64), OPF_OPTIONAL}),
-                                 .n_inputs  = 3,
-                                 .outputs   = OPF_PARAMS({"output", 'T', OPF_TYPES_FLOAT, 0}),
+                                 .n_inputs = 3,
+                                 .outputs = OPF_PARAMS({"output", 'T', OPF_TYPES_FLOAT, 0}),
                                  .n_outputs = 1,
-                                 .attrs     = attrs,
-                                 .n_attrs   = OPF_COUNT(attrs),
-                                 .rows      = rows,
-                                 .n_rows    = OPF_COUNT(rows),
-                                 .infer     = infer_max_unpool,
+                                 .attrs = attrs,
+                                 .n_attrs = OPF_COUNT(attrs),
+                                 .rows = rows,
+                                 .n_rows = OPF_COUNT(rows),
+                                 .traits = OPF_MOVEMENT,
+                                 .infer = infer_max_unpool,
                                  .reference = run_max_unpool};

@@ -40,6 +40,24 @@ static bool find_columns(const opf_place *x, int32_t first, int32_t last, opf_sp
     return true;
 }
 
+/* Operands are read where they are: axes before the rows that one of them does not run through as columns do (a vector
+ * that is broadcast along the batch, another order of axes) are no columns. */
+static opf_status narrow_columns(opf_planner *planner, const opf_lowered *steps, const opf_place *x, opf_split *split,
+                                 opf_error *error)
+{
+    int64_t stride;
+    if (split->col > split->row_last)
+        return OPF_OK;
+    for (uint32_t i = 0; i < steps->program.n_operands; i++) {
+        opf_place place;
+        OPF_TRY(opf_plan_place(planner, steps->operands[i], &place, error));
+        place = opf_place_broadcast(&place, x->rank, x->dims);
+        for (; !opf_place_linear(&place, split->col, split->col + split->more_cols, &stride); split->more_cols--)
+            split->outer_last = split->col++;
+    }
+    return OPF_OK;
+}
+
 opf_status opf_lower_norm(opf_planner *planner, opf_node_id id, bool *done, opf_error *error)
 {
     const opf_node *node = opf_graph_node(planner->graph, id);
@@ -69,6 +87,8 @@ opf_status opf_lower_norm(opf_planner *planner, opf_node_id id, bool *done, opf_
     if (!ok)
         return OPF_OK;
     *done = true;
+    OPF_TRY(narrow_columns(planner, &prologue, &x, &columns.split, error));
+    OPF_TRY(narrow_columns(planner, &epilogue, &x, &columns.split, error));
     columns.norm = opf_norm_of(node);
     const char *kernel = node->op == &opf_op_LayerNormalization ? "layer_norm_columns_f32"
                          : node->op == &opf_op_RMSNormalization ? "rms_norm_columns_f32"

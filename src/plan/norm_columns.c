@@ -191,6 +191,17 @@ static size_t choose_block(size_t cols, size_t fold)
     return (wide + fold - 1) / fold * fold;
 }
 
+/* The order of x, if rows have one stride in it and columns are neighbours. */
+static bool take_order(const opf_place *x, opf_split split, int32_t *order)
+{
+    opf_place y = *x;
+    int64_t row, col;
+    opf_place_order(x, order);
+    opf_place_set_dense(&y, order);
+    return opf_place_linear(&y, split.row_first, split.row_last, &row) &&
+           opf_place_linear(&y, split.col, split.col + split.more_cols, &col) && col <= 1;
+}
+
 /* Outer axes, rows, columns; what is left over has one element. */
 static void order_axes(int32_t rank, opf_split split, int32_t *order)
 {
@@ -219,7 +230,8 @@ opf_status opf_plan_norm_columns(opf_planner *planner, const opf_node *node, con
     int32_t order[OPF_MAX_RANK];
     int64_t x_row, y_row;
     opf_lower_clamp(epilogue, &a.lo, &a.hi);
-    order_axes(x->rank, split, order);
+    if (!take_order(x, split, order))
+        order_axes(x->rank, split, order);
     OPF_TRY(opf_plan_alloc(planner, node->outputs[0], order, &y, error));
     const bool is_linear = opf_place_linear(x, split.row_first, split.row_last, &x_row) &&
                            opf_place_linear(&y, split.row_first, split.row_last, &y_row);

@@ -47,27 +47,38 @@ static uint32_t mix(uint32_t hash, uint32_t word)
 
 /* ---- constants ---- */
 
+/* Whose elements these are, in their order. */
+static const opf_const *content_of(const opf_const *c)
+{
+    while (c->kind == OPF_CONST_RESHAPE && c->args[0]->type == c->type)
+        c = c->args[0];
+    return c;
+}
+
 static bool is_comparable(const opf_const *c)
 {
+    c = content_of(c);
     return (c->kind == OPF_CONST_BYTES || c->kind == OPF_CONST_SPLAT) && c->type != OPF_STRING;
 }
 
 static bool same_constant(const opf_const *a, const opf_const *b)
 {
+    const opf_const *x = content_of(a), *y = content_of(b);
     if (a == b)
         return true;
-    if (a->type != b->type || a->rank != b->rank || a->kind != b->kind || a->count != b->count ||
-        a->bytes != b->bytes || !is_comparable(a))
+    if (a->type != b->type || a->rank != b->rank || a->count != b->count || x->kind != y->kind ||
+        x->bytes != y->bytes || !is_comparable(a))
         return false;
     for (int32_t i = 0; i < a->rank; i++)
         if (a->dims[i] != b->dims[i])
             return false;
-    return a->bytes == 0 || a->data == b->data || memcmp(a->data, b->data, a->bytes) == 0;
+    return x->bytes == 0 || x->data == y->data || memcmp(x->data, y->data, x->bytes) == 0;
 }
 
 static uint32_t hash_constant(const opf_const *c)
 {
     uint32_t hash = opf_hash_bytes(c->dims, (size_t)c->rank * sizeof *c->dims, (uint32_t)c->type);
+    c = content_of(c);
     if (c->bytes <= HASHED_WHOLE)
         return opf_hash_bytes(c->data, c->bytes, hash);
     for (size_t i = 0; i < PIECES; i++)

@@ -232,6 +232,17 @@ static opf_status merge_ones(opf_graph *graph, opf_node_id id, opf_node_id inner
     return OPF_OK;
 }
 
+/* The target is no constant, or says "copy" where the dimension is a number: one spelling of all. */
+static bool has_loose_target(const opf_graph *graph, const opf_node *node)
+{
+    const opf_const *c = opf_graph_value(graph, opf_simplify_input(node, 1))->constant;
+    const opf_info *out = &opf_graph_value(graph, node->outputs[0])->info;
+    for (int32_t i = 0; c != NULL && i < out->rank && (size_t)i < c->count; i++)
+        if (opf_const_i64_at(c, (size_t)i) == 0 && opf_dim_is_number(out->dims[i]) && out->dims[i].n > 0)
+            return true;
+    return c == NULL;
+}
+
 static opf_status merge_reshape(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
 {
     const opf_node *node = opf_graph_node(graph, id);
@@ -242,7 +253,7 @@ static opf_status merge_reshape(opf_graph *graph, opf_node_id id, bool *changed,
         OPF_TRY(set_target(graph, id, inner->inputs[0], inner_id, &done, error));
     if (!done && inner != NULL)
         OPF_TRY(merge_ones(graph, id, inner_id, &done, error));
-    if (!done && node->op == &opf_op_Reshape && opf_graph_value(graph, opf_simplify_input(node, 1))->constant == NULL)
+    if (!done && node->op == &opf_op_Reshape && has_loose_target(graph, node))
         OPF_TRY(set_target(graph, id, node->inputs[0], 0, &done, error));
     *changed |= done;
     return OPF_OK;

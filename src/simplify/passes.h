@@ -62,6 +62,12 @@ opf_status opf_simplify_einsums(opf_graph *graph, bool *changed, opf_error *erro
 /* RotaryEmbeddings read angles that broadcast, and heads that have an axis of their own. */
 opf_status opf_simplify_rotary(opf_graph *graph, bool *changed, opf_error *error);
 
+/* Constants that the node's bodies capture become theirs: folding and fusion there can then see them. */
+opf_status opf_push_constants(opf_graph *graph, opf_node_id node, bool *changed, opf_error *error);
+
+/* The node captures no more what none of its bodies reads. False: memory is out. */
+bool opf_drop_captures(opf_graph *graph, opf_node_id node, bool *changed);
+
 /* Ifs of constant conditions become the branches that they take. */
 opf_status opf_inline_branches(opf_graph *graph, bool *changed, opf_error *error);
 

@@ -17,27 +17,6 @@ bool opf_simplify_same_shape(const opf_info *a, const opf_info *b)
     return true;
 }
 
-/* A constant that a body captures becomes a constant of the body: folding and fusion there can then see it. */
-static opf_status push_constants(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
-{
-    const opf_node *node = opf_graph_node(graph, id);
-    for (uint32_t b = 0; b < node->n_bodies; b++) {
-        opf_graph *body = node->bodies[b];
-        for (uint32_t k = 0; k < node->n_captures && node->n_captures <= body->n_inputs; k++) {
-            const opf_value *outer = opf_graph_value(graph, node->inputs[node->n_inputs - node->n_captures + k]);
-            const opf_value_id inner = body->inputs[body->n_inputs - node->n_captures + k];
-            const opf_value *formal = opf_graph_value(body, inner);
-            if (outer->constant == NULL || formal->n_uses == 0 || opf_graph_is_output(body, inner))
-                continue;
-            const opf_value_id constant = opf_graph_add_constant(body, outer->name, outer->constant);
-            OPF_OOM_IF(error, constant == 0);
-            if (opf_graph_replace_uses(body, inner, constant))
-                *changed = true;
-        }
-    }
-    return OPF_OK;
-}
-
 static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap *heap, bool *changed, opf_error *error)
 {
     OPF_TRY(opf_fold_constants(graph, limits, heap, changed, error));
@@ -60,23 +39,35 @@ static opf_status one_round(opf_graph *graph, const opf_limits *limits, opf_heap
     return opf_remove_dead(graph, changed, error);
 }
 
-static opf_status simplify_graph(opf_graph *graph, const opf_limits *limits, opf_heap *heap, opf_error *error)
+static opf_status simplify_graph(opf_graph *graph, const opf_limits *limits, opf_heap *heap, opf_error *error);
+
+/* All bodies the first time; later those that got constants. */
+static opf_status simplify_bodies(opf_graph *graph, bool all, const opf_limits *limits, opf_heap *heap, bool *changed,
+                                  opf_error *error)
 {
     for (opf_node_id id = 1; id < graph->n_nodes; id++) {
         bool pushed = false;
         if (!opf_node_is_alive(opf_graph_node(graph, id)))
             continue;
-        OPF_TRY(push_constants(graph, id, &pushed, error));
-        for (uint32_t b = 0; b < opf_graph_node(graph, id)->n_bodies; b++) {
+        OPF_TRY(opf_push_constants(graph, id, &pushed, error));
+        for (uint32_t b = 0; (all || pushed) && b < opf_graph_node(graph, id)->n_bodies; b++) {
             opf_graph *body = opf_graph_node(graph, id)->bodies[b];
             if (pushed)
                 OPF_TRY(opf_infer_graph(body, error));
             OPF_TRY(simplify_graph(body, limits, heap, error));
         }
+        *changed = *changed || pushed;
+        OPF_OOM_IF(error, !opf_drop_captures(graph, id, changed));
     }
+    return OPF_OK;
+}
+
+static opf_status simplify_graph(opf_graph *graph, const opf_limits *limits, opf_heap *heap, opf_error *error)
+{
     bool changed = true;
     for (int round = 0; changed && round < MAX_ROUNDS; round++) {
         changed = false;
+        OPF_TRY(simplify_bodies(graph, round == 0, limits, heap, &changed, error));
         OPF_TRY(one_round(graph, limits, heap, &changed, error));
         if (changed)
             OPF_TRY(opf_infer_graph(graph, error));

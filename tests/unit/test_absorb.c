@@ -344,12 +344,42 @@ static void test_region(void **state)
           "region at q: q d e\n");
 }
 
+/* The bias is added by a node of its own, and an activation follows: the normalisation meets the convolution. */
+static void test_bias_then_norm(void **state)
+{
+    (void)state;
+    check(IMAGE, "[c] c = Conv(x, w) [a] a = Add(c, k) [n] n = BatchNormalization(a, b, b, b, b) [y] y = Relu(n)",
+          "[c] y = Conv(x, \"value#3\", \"value#4\") | Relu(.)\n"
+          "conv-add at c: c a\nconv-bn at c: c a n\nconv-act at c: c a n y\n");
+}
+
+/* The factor goes behind the second product, and what is left is an attention. */
+static void test_scaled_probabilities(void **state)
+{
+    (void)state;
+    check("(float[N,2,S,4] q, float[N,2,4,T] u, float[N,2,T,4] x) => (y)",
+          "[s] s = MatMul(q, u) [p] p = Softmax(s) [h] h = Mul(p, six) [y] y = MatMul(h, x)",
+          "[\"Transpose#4\"] \"value#3\" = Transpose<perm = [0, 1, 3, 2]>(u)\n"
+          "y = Attention<scale = 1.0, masked_score = -inf>(q, \"value#3\", x) | Mul(., six)\n"
+          "matmul-scale at y: y h\nattention at y: s p y\nepilogue at y: s p y h\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_refused), cmocka_unit_test(test_stored),
-        cmocka_unit_test(test_channel), cmocka_unit_test(test_matmul),       cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_qkv),     cmocka_unit_test(test_region),        cmocka_unit_test(test_conv_prologue),    cmocka_unit_test(test_channel_before),    cmocka_unit_test(test_parallel_conv),
+        cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_conv_refused),
+        cmocka_unit_test(test_stored),
+        cmocka_unit_test(test_channel),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_qkv),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_conv_prologue),
+        cmocka_unit_test(test_channel_before),
+        cmocka_unit_test(test_parallel_conv),
+        cmocka_unit_test(test_bias_then_norm),
+        cmocka_unit_test(test_scaled_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

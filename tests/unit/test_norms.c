@@ -163,6 +163,8 @@ static void test_lp(void **state)
     CHECK_ALL(cases);
 }
 
+#define TURNED "N=1 S=2; N=2 S=7; N=3 S=130; N=0 S=3"
+
 static void test_channels(void **state)
 {
     static const test_case cases[] = {
@@ -183,6 +185,16 @@ static void test_channels(void **state)
          " { t = Transpose<perm = [0,2,3,1]>(x) t2 = Transpose<perm = [0,2,3,1]>(r) s = Add(t, t2) n = "
          "LayerNormalization(s, w, w2)"
          "   g = Sigmoid(n) y = Transpose<perm = [0,3,1,2]>(g) s2 = Transpose<perm = [0,3,1,2]>(s) }"},
+        /* Batch and rows are neighbours in memory, but not those of what is added: it is read where it is. */
+        {"layer_norm_columns_f32", 1, TURNED,
+         "g (float[7,N,S] x, float[S,7] q, float[7] w) => (y)"
+         " { t = Transpose<perm = [1,2,0]>(x) s = Add(t, q) n = LayerNormalization(s, w) y = Transpose<perm = "
+         "[2,0,1]>(n) }"},
+        {"rms_norm_columns_f32", 1, TURNED,
+         "g (float[7,N,S] x, float[S,N,7] r, float[N,1,7] q, float[7] w) => (y, s2)"
+         " { t = Transpose<perm = [1,2,0]>(x) t2 = Transpose<perm = [1,0,2]>(r) s = Add(t, t2) n = RMSNormalization(s, "
+         "w)"
+         "   m = Mul(n, q) y = Transpose<perm = [2,0,1]>(m) s2 = Transpose<perm = [2,0,1]>(s) }"},
         {"layer_norm_f32", 2, "N=1 H=1 W=2; N=2 H=3 W=5; N=1 H=33 W=17",
          "g (float[N,3,H,W] x, float[20,3,1,1] wc, float[20] w, float[20] w2) => (y)"
          " {" CONV "t = Transpose<perm = [0,2,3,1]>(c) y = LayerNormalization(t, w, w2) }"},

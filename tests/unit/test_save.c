@@ -110,6 +110,13 @@ static const subject subjects[] = {
      "N=3"},
     {"g (float[N] x, float[N] z) => (y, t) { a = Sqrt(x) t = Add(a, z) b = Exp(t) y = Mul(b, x) }", "N=9"},
     {"g (float[N,4] x) => (y, x) { y = Softmax(x) }", "N=3"},
+    /* The product takes bias and residual, whichever is named first. */
+    {"g (float[2,3,8] x, float[2,3,8] z, float[8,8] w1, float[8] w2, float[8] w3) => (y, t) {"
+     " m = MatMul(x, w1) b = Add(m, w2) t = Add(z, b) y = LayerNormalization(t, w3) }",
+     ""},
+    {"g (float[2,3,8] x, float[2,3,8] z, float[8,8] w1, float[8] w2, float[8] w3) => (y) {"
+     " m = MatMul(x, w1) b = Add(m, w2) t = Add(b, z) n = RMSNormalization(t, w3) y = Add(n, t) }",
+     ""},
     {"g (int64[N,S] i, int32[S] j, float[7,16] w1, float[5,16] w2, float[16] w3) => (y) {"
      " a = Gather(w1, i) b = Gather(w2, j) s = Add(a, b) y = LayerNormalization(s, w3) }",
      "N=2 S=3"},
@@ -141,6 +148,8 @@ static void same_kernels(const opf_explanation *a, const opf_explanation *b, con
     }
     if (a->nodes_after != b->nodes_after)
         fail_msg("%zu kernels, %zu after\n%s", a->nodes_after, b->nodes_after, text);
+    if (a->bytes_after != b->bytes_after)
+        fail_msg("%lld bytes, %lld after\n%s", (long long)a->bytes_after, (long long)b->bytes_after, text);
 }
 
 static void check_subject(const subject *s, const opf_save_options *options)

@@ -344,6 +344,10 @@ static void test_shape_reads(void **state)
           "{ m = MatMul(x, k) s = Shape(m) [d] d = Gather(s, at) [e] e = Gather(s, at1) [f] f = Slice(s, z, one) }",
           "d = Gather(\"value#3\", \"value#2\")\ne = Gather(\"value#6\", \"value#5\")\nf = Gather(\"value#6\", \"value#8\")\n"
           "[\"Shape#4\"] \"value#3\" = Shape(k)\n[\"Shape#7\"] \"value#6\" = Shape(x)\n");
+    /* Equal dimensions are read once, wherever the first reading came from. */
+    check("g (float[N,S,4] x, float[N,4,T] k) => (d) <int64 at = {0}, int64[1] one = {0}>"
+          "{ m = MatMul(x, k) a = Shape(m) b = Gather(a, at) e = Exp(m) c = Shape(e) f = Gather(c, at) d = Add(b, f) }",
+          "b = Gather(\"value#3\", \"value#2\")\nd = Add(b, b)\n[\"Shape#4\"] \"value#3\" = Shape(x)\n");
     /* Several at once, and what no input has. */
     check("g (float[N,S] x, float[N,T] u) => (d, e) <int64[2] at = {0, 1}, int64 one = {1}>"
           "{ m = Concat<axis = 1>(x, u) s = Shape(m) [d] d = Gather(s, at) [e] e = Gather(s, one) }",
@@ -364,6 +368,29 @@ static void test_common(void **state)
           "a = Div(x, s)\nb = Div(x, t)\n[m] y = Sub(a, b)\n");
 }
 
+/* A constant that a body makes is known in the bodies inside it; what they then read no more is not captured. */
+static void test_captures(void **state)
+{
+    (void)state;
+    check("g (bool c, float[2] x) => (y) <float[2] s = {1,2}, float[2] t = {3,4}>"
+          "{ u = Neg(x) y = If<then_branch = a () => (p) { k = Mul(s, t)"
+          " p = If<then_branch = d () => (q) { q = Add(k, s) }, else_branch = e () => (r) { r = Sub(k, s) }>(c) },"
+          " else_branch = b () => (v) { h = Mul(u, s) j = Sub(s, s) i = Shape(h) v = Expand(j, i) }>(c) }",
+          "y = If<then_branch = a (bool c) => (float[2] p)\n"
+          "    {\n"
+          "        p = If<then_branch = d () => (float[2] q)\n"
+          "        <float[2] q = {4, 10}>\n"
+          "        {\n"
+          "        }, else_branch = e () => (float[2] r)\n"
+          "        <float[2] r = {2, 6}>\n"
+          "        {\n"
+          "        }>(c)\n"
+          "    }, else_branch = b (bool c) => (float[2] v)\n"
+          "    <float[2] v = {0, 0}>\n"
+          "    {\n"
+          "    }>(c; c)\n");
+}
+
 static void test_dead(void **state)
 {
     (void)state;
@@ -374,11 +401,12 @@ static void test_dead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folding), cmocka_unit_test(test_growth),    cmocka_unit_test(test_recipes), cmocka_unit_test(test_moving_recipes),
-        cmocka_unit_test(test_no_ops),  cmocka_unit_test(test_interface), cmocka_unit_test(test_movement), cmocka_unit_test(test_sinking), cmocka_unit_test(test_gathers),
-        cmocka_unit_test(test_broadcasts),
-        cmocka_unit_test(test_pools), cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_targets), cmocka_unit_test(test_shape_reads), cmocka_unit_test(test_common),    cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_folding),        cmocka_unit_test(test_growth),     cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_moving_recipes), cmocka_unit_test(test_no_ops),     cmocka_unit_test(test_interface),
+        cmocka_unit_test(test_movement),       cmocka_unit_test(test_sinking),    cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_broadcasts),     cmocka_unit_test(test_pools),      cmocka_unit_test(test_reductions), cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_shape_reads),    cmocka_unit_test(test_common),     cmocka_unit_test(test_captures),
+        cmocka_unit_test(test_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,10 +117,15 @@ void opf_decompose_SimplifiedLayerNormalization(opf_contrib *c)
 
 enum { SUM_OUTPUT = 3 };
 
+/* The bias goes to the first term: where a product makes that, its kernel adds the bias. */
+static opf_value_id sum_of_rows(opf_contrib *c, opf_value_id bias)
+{
+    return OPF_APPLY(c, Add, plus(c, opf_contrib_in(c, 0), bias), opf_contrib_in(c, 1));
+}
+
 void opf_decompose_SkipLayerNormalization(opf_contrib *c)
 {
-    const opf_value_id skip = OPF_APPLY(c, Add, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    const opf_value_id sum = plus(c, skip, opf_contrib_in(c, 4));
+    const opf_value_id sum = sum_of_rows(c, opf_contrib_in(c, 4));
     const opf_value_id y = normalize(c, sum, opf_contrib_in(c, 2), opf_contrib_in(c, 3));
     opf_contrib_bind(c, SUM_OUTPUT, sum);
     opf_contrib_bind(c, 0, y);
@@ -128,8 +133,7 @@ void opf_decompose_SkipLayerNormalization(opf_contrib *c)
 
 void opf_decompose_SkipSimplifiedLayerNormalization(opf_contrib *c)
 {
-    const opf_value_id skip = OPF_APPLY(c, Add, opf_contrib_in(c, 0), opf_contrib_in(c, 1));
-    const opf_value_id sum = plus(c, skip, opf_contrib_in(c, 3));
+    const opf_value_id sum = sum_of_rows(c, opf_contrib_in(c, 3));
     const opf_attr epsilon = opf_contrib_float_attr("epsilon", opf_contrib_float(c, "epsilon", 1e-12f));
     const opf_value_id y =
         opf_contrib_add(c, &opf_op_RMSNormalization, OPF_INPUTS(sum, opf_contrib_in(c, 2)), OPF_ATTRS(epsilon, inner_type(c)));

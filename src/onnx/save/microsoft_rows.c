@@ -43,7 +43,7 @@ static bool find_terms(const opf_microsoft *m, opf_value_id value, sum *s)
     return true;
 }
 
-/* a + b, with a vector added to one of them or to both. */
+/* a + b, with a vector added to one of them, which then comes first, or to both. */
 static bool find_sum(const opf_microsoft *m, opf_value_id value, sum *s)
 {
     opf_value_id rest;
@@ -60,7 +60,8 @@ static bool find_sum(const opf_microsoft *m, opf_value_id value, sum *s)
     for (uint32_t i = 0; i < 2; i++) {
         add = opf_microsoft_is_single(m, s->terms[i]) ? find_bias(m, s->terms[i], &s->bias, &rest) : 0;
         if (add != 0) {
-            s->terms[i] = rest;
+            s->terms[1] = s->terms[1 - i];
+            s->terms[0] = rest;
             s->nodes[1] = s->nodes[0];
             s->nodes[0] = add;
             s->n = 2;
