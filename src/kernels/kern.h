@@ -98,6 +98,20 @@ typedef struct opf_depthwise {
     float               lo, hi; /* clamp; NaN passes through */
 } opf_depthwise;
 
+/* ---- grouped convolution ------------------------------------------------------------------------------------------------
+ * The same for groups of a few channels each, as many groups as fit at a time: they are a block, whose filters lie in `grouped_lanes`
+ * lanes and whose channels fit as many. A filter reads the channels of its group only. */
+typedef struct opf_grouped {
+    opf_depthwise lines;   /* c: channels of the input; w: [blocks][n_rows][taps][in][lanes], zeros in lanes without a filter; bias, dst: of filters */
+    size_t        in, out; /* channels and filters of a group, half of the lanes at most */
+} opf_grouped;
+
+/* Groups of a block. */
+static inline size_t opf_grouped_block(size_t in, size_t out, size_t lanes)
+{
+    return lanes / (in > out ? in : out);
+}
+
 /* ---- Winograd F(4x4, 3x3) and F(2x2, 3x3), channels-last --------------------------------------------------------------
  * Tiles of `size` x `size` results from windows of size + 2 pixels. Size 4 on the points 0, ±sqrt(1/2), ±sqrt(2), infinity:
  * 36 products replace 144 multiplications a channel; size 2 on 0, ±1, infinity: 16 replace 36.
@@ -197,6 +211,8 @@ typedef struct opf_kern {
     float (*reduce_max)(const float *x, size_t n); /* NaN if any; n >= 1 */
 
     void (*depthwise)(const opf_depthwise *d);
+    void (*grouped)(const opf_grouped *g);
+    size_t grouped_lanes;
     void (*planes)(const opf_planes *p);
     void (*winograd_input)(const opf_winograd_input *tile);
     bool (*winograd_output)(const opf_winograd_output *tile); /* false, and nothing stored: a sum is not finite */

@@ -221,7 +221,9 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
 /* ---- depthwise ---- */
 
 typedef struct {
-    size_t          images, channels, taps;
+    size_t          images, channels, taps; /* channels: of the result */
+    size_t          in, out;                /* grouped: channels and filters of a group; depthwise: 0 */
+    size_t          x_channels;
     opf_gemm_window window;
     opf_ref         x, y;
     int64_t         x_image, x_channel, y_image, y_channel, y_pixel; /* channel 1: side by side; else planes, by lines of pixels */
@@ -261,7 +263,7 @@ static void input_lines(const depthwise_args *d, const opf_kern *kern, const flo
             rows[n] = rows[n - n_rows + step];
         else
             rows[n] = opf_line_read(kern, image + y0 * w->in_stride[0] + y1 * w->in_stride[1], (ptrdiff_t)w->in_stride[2],
-                                    (ptrdiff_t)d->x_channel, width, d->channels, copies + n * width * d->channels);
+                                    (ptrdiff_t)d->x_channel, width, d->x_channels, copies + n * width * d->x_channels);
     }
 }
 
@@ -291,18 +293,21 @@ static void run_depthwise_lines(const opf_run_env *env, const void *arguments, s
                                .first     = -w->pad[2],
                                .stride    = w->stride[2],
                                .dilation  = w->dilation[2],
-                               .pixel     = d->x_channel == 1 ? (ptrdiff_t)w->in_stride[2] : (ptrdiff_t)d->channels,
+                               .pixel     = d->x_channel == 1 ? (ptrdiff_t)w->in_stride[2] : (ptrdiff_t)d->x_channels,
                                .bias      = d->bias,
                                .dst       = to,
                                .dst_line  = (ptrdiff_t)width * pixel,
                                .dst_pixel = pixel,
                                .pixels    = width,
-                               .c         = d->channels,
+                               .c         = d->x_channels,
                                .lo        = d->lo,
                                .hi        = d->hi};
         for (size_t o = 0; o < job.lines; o++)
             input_lines(d, env->kern, x, at, o, rows, copies);
-        env->kern->depthwise(&job);
+        if (d->in == 0)
+            env->kern->depthwise(&job);
+        else
+            env->kern->grouped(&(opf_grouped){.lines = job, .in = d->in, .out = d->out});
         if (d->has_epilogue) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
@@ -330,10 +335,10 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
 static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_error *error)
 {
     const opf_gemm_window *w = &d->window;
-    const int64_t          channels = (int64_t)d->channels;
+    const int64_t          channels = (int64_t)d->channels, x_channels = (int64_t)d->x_channels;
     if (w->kernel[0] != 1 || w->in[0] != 1 || w->out[0] != 1)
         return OPF_OK;
-    const bool            dense_in = d->x_channel == 1 && w->in_stride[2] == channels && w->in_stride[1] == w->in[2] * channels;
+    const bool            dense_in = d->x_channel == 1 && w->in_stride[2] == x_channels && w->in_stride[1] == w->in[2] * x_channels;
     const opf_image_lines lines = {.run      = run_depthwise_lines,
                                    .x        = d->x,
                                    .y        = d->y,
@@ -346,14 +351,27 @@ static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_
                                    .stride   = w->stride[1],
                                    .pad      = w->pad[1],
                                    .step     = 1,
-                                   .weights  = d->taps * d->channels * sizeof(float)};
+                                   .weights  = d->taps * d->channels * (d->in == 0 ? 1 : d->in) * sizeof(float)};
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 
+/* Groups of so few channels that several of them fill a vector. */
+static bool is_grouped(const conv *c, const opf_kern *kern)
+{
+    const int64_t most = (int64_t)kern->grouped_lanes / 2;
+    return c->groups > 1 && c->channels / c->groups <= most && c->filters / c->groups <= most && c->filters > 0;
+}
+
+/* Also in groups of a few channels. */
 static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
 {
     opf_weights   *weights = planner->options->weights;
-    depthwise_args args    = {.images = (size_t)c->images, .channels = (size_t)c->channels, .taps = (size_t)c->taps};
+    depthwise_args args    = {.images = (size_t)c->images, .channels = (size_t)c->filters, .x_channels = (size_t)c->channels, .taps = (size_t)c->taps};
+    const bool     grouped = c->filters != c->groups || c->channels != c->groups;
+    if (grouped) {
+        args.in  = (size_t)(c->channels / c->groups);
+        args.out = (size_t)(c->filters / c->groups);
+    }
     int32_t        order[OPF_MAX_RANK];
     opf_channels_last(c->x.rank, order);
     int64_t window_lines = c->window.kernel[0] * c->window.kernel[1];
@@ -361,15 +379,16 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
     set_in_strides(c);
     args.window              = c->window;
-    opf_weight_format filters = opf_format_depthwise(c->channels, c->taps);
+    opf_weight_format filters = !grouped ? opf_format_depthwise(c->channels, c->taps)
+                                         : opf_format_grouped(c->filters, (int64_t)args.in, c->taps, c->groups, (int64_t)planner->options->kern->grouped_lanes);
     args.w                   = opf_weights_get(weights, c->w, &filters);
     OPF_OOM_IF(error, args.w == NULL);
     if (c->bias != NULL) {
-        opf_weight_format vector = opf_format_vector(c->channels, 1, 1);
+        opf_weight_format vector = opf_format_vector(c->filters, 1, 1);
         args.bias                = opf_weights_get(weights, c->bias, &vector);
         OPF_OOM_IF(error, args.bias == NULL);
     }
-    bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order) && c->window.out[2] <= OPF_LINES_FLOATS / c->channels;
+    bool planes = opf_plan_wants_row_major(planner, node->outputs[0], order) && c->window.out[2] <= OPF_LINES_FLOATS / c->filters;
     OPF_TRY(opf_plan_alloc_image(planner, node->outputs[0], planes ? NULL : order, &c->y, error));
     args.x         = opf_place_ref(&c->x);
     args.y         = opf_place_ref(&c->y);
@@ -378,7 +397,8 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.y_image   = c->y.strides[0];
     args.y_channel = planes ? c->y.strides[1] : 1;
     (void)opf_place_linear(&c->y, 2, c->y.rank - 1, &args.y_pixel);
-    args.lines     = (size_t)((args.x_channel == 1 ? 0 : window_lines * c->window.in[2]) + (planes ? c->window.out[2] : 0)) * args.channels * OPF_DEPTHWISE_LINES;
+    args.lines     = ((args.x_channel == 1 ? 0 : (size_t)(window_lines * c->window.in[2]) * args.x_channels) +
+                      (planes ? (size_t)c->window.out[2] * args.channels : 0)) * OPF_DEPTHWISE_LINES;
     opf_lowered rest = *lowered;
     opf_lower_clamp(&rest, &args.lo, &args.hi);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
@@ -390,12 +410,12 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     size_t         scratch = args.rows_bytes + (args.lines + opf_program_scratch(&rest.program)) * sizeof(float);
     depthwise_args *kept   = opf_arena_copy(planner->arena, &args, sizeof args);
     OPF_OOM_IF(error, kept == NULL);
-    opf_plan_step step = {.kernel        = "depthwise_f32",
+    opf_plan_step step = {.kernel        = grouped ? "grouped_f32" : "depthwise_f32",
                           .run           = run_depthwise,
                           .args          = kept,
                           .units         = args.images * depthwise_groups(&c->window),
                           .scratch_bytes = scratch,
-                          .flops         = 2.0 * (double)(c->images * c->pixels * c->channels * c->taps)};
+                          .flops         = 2.0 * (double)(c->images * c->pixels * c->filters * c->taps) * (grouped ? (double)args.in : 1.0)};
     OPF_TRY(opf_plan_add_step(planner, &step, error));
     OPF_TRY(tell_lines(planner, kept, error));
     opf_plan_reads(planner, &c->x);
@@ -418,5 +438,5 @@ opf_status opf_lower_conv(opf_planner *planner, opf_node_id id, bool *done, opf_
     if (!*done)
         return OPF_OK;
     bool depthwise = c.groups == c.channels && c.filters == c.channels && c.groups > 1;
-    return depthwise ? lower_depthwise(planner, node, &c, &lowered, error) : lower_product(planner, node, &c, &prologue, &lowered, error);
+    return depthwise || (is_grouped(&c, planner->options->kern) && prologue.program.n == 0) ? lower_depthwise(planner, node, &c, &lowered, error) : lower_product(planner, node, &c, &prologue, &lowered, error);
 }

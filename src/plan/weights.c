@@ -3,6 +3,7 @@
 
 #include "base/map.h"
 #include "base/round.h"
+#include "kernels/kern.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -409,6 +410,34 @@ opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t 
                                .build         = build_winograd,
                                .scratch_bytes = (size_t)((9 + 3 * window + window * window) * nr) * sizeof(double) +
                                                 (size_t)(nr * c * 9) * sizeof(float)};
+}
+
+/* numbers: o per group, c, taps * 100 + lanes, groups */
+static void build_grouped(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+{
+    int64_t o = numbers[0], c = numbers[1], taps = numbers[2] / 100, lanes = numbers[2] % 100, groups = numbers[3];
+    int64_t block = (int64_t)opf_grouped_block((size_t)c, (size_t)o, (size_t)lanes), first = unit * block;
+    int64_t cols = (groups - first < block ? groups - first : block) * o, start[OPF_MAX_RANK] = {first * o}, count[OPF_MAX_RANK] = {cols};
+    float  *out = (float *)dst + unit * taps * c * lanes, *in = scratch;
+    for (int32_t i = 1; i < w->rank; i++)
+        count[i] = w->dims[i];
+    opf_const_read_f32(w, start, count, in);
+    memset(out, 0, (size_t)(taps * c * lanes) * sizeof *out);
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < c; i++)
+            for (int64_t t = 0; t < taps; t++)
+                out[(t * c + i) * lanes + j] = in[(j * c + i) * taps + t];
+}
+
+opf_weight_format opf_format_grouped(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t lanes)
+{
+    const int64_t blocks = (int64_t)opf_divide_up((size_t)groups, opf_grouped_block((size_t)c, (size_t)(o / groups), (size_t)lanes));
+    return (opf_weight_format){.name          = "grouped",
+                               .numbers       = {o / groups, c, taps * 100 + lanes, groups},
+                               .bytes         = (size_t)(blocks * taps * c * lanes) * sizeof(float),
+                               .units         = blocks,
+                               .build         = build_grouped,
+                               .scratch_bytes = (size_t)(lanes * c * taps) * sizeof(float)};
 }
 
 /* numbers: c, taps */

@@ -63,6 +63,8 @@ void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t tap
 opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t size);
 /* Filters [c, 1, taps…] to [taps][c]. */
 opf_weight_format opf_format_depthwise(int64_t c, int64_t taps);
+/* Filters [o, c, taps…] of groups of a few to blocks [groups/block][taps][c][lanes], as the kernel `grouped` takes them. */
+opf_weight_format opf_format_grouped(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t lanes);
 /* A vector of n floats padded with zeros to a multiple of nr, per group. */
 opf_weight_format opf_format_vector(int64_t n, int64_t groups, int64_t nr);
 

@@ -47,7 +47,7 @@ typedef struct check_family {
 } check_family;
 
 extern const check_family check_ew_family, check_gemm_family, check_row_family, check_window_family, check_copy_family,
-    check_program_family, check_norm_family, check_depthwise_family, check_winograd_family, check_resize_family,
+    check_program_family, check_norm_family, check_depthwise_family, check_grouped_family, check_winograd_family, check_resize_family,
     check_planes_family;
 
 #endif

@@ -163,7 +163,7 @@ double check_ulps(float got, double want)
 
 static const check_family *const families[] = {&check_ew_family,     &check_gemm_family, &check_row_family,
                                                &check_window_family, &check_copy_family, &check_program_family, &check_norm_family,
-                                               &check_depthwise_family, &check_winograd_family, &check_resize_family, &check_planes_family};
+                                               &check_depthwise_family, &check_grouped_family, &check_winograd_family, &check_resize_family, &check_planes_family};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static bool same_pointer(const opf_kern *a, const opf_kern *b, size_t offset)

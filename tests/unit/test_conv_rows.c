@@ -68,10 +68,30 @@ static void test_numbers_and_chains(void **state)
     CHECK_ALL(cases);
 }
 
+/* Groups of a few channels: as many as fit a vector at a time. The last group holds what is not finite. */
+static void test_small_groups(void **state)
+{
+    static const test_case cases[] = {
+        {"grouped_f32", "N=1 H=9 W=20; N=2 H=5 W=3; N=1 H=1 W=1; N=1 H=0 W=4",
+         "g (float[N,128,H,W] x, float[128,4,3,3] w, float[128] w2) => (y) { c = Conv<group = 32, pads = [1,1,1,1]>(x, w, w2) y = Relu(c) }"},
+        {"grouped_f32", "N=1 H=12 W=23; N=3 H=4 W=6",
+         "g (float[N,18,H,W] x, float[6,3,1,1] w0, float[30,1,3,2] w, float[30] w2) => (y)"
+         "{ a = Conv<group = 6>(x, w0) y = Conv<group = 6, pads = [2,1,0,1], strides = [1,2], dilations = [2,3]>(a, w, w2) }"},
+        {"grouped_f32", "N=2 S=40; N=1 S=3",
+         "g (float[N,6,S] x, float[8,3,5] w) => (y) { c = Conv<group = 2, pads = [3,0]>(x, w) s = Sigmoid(c) y = Mul(c, s) }"},
+        {"grouped_f32", "N=1 D=3 H=4 W=7", "g (float[N,9,D,H,W] x, float[6,3,2,3,1] w) => (y) { y = Conv<group = 3, pads = [1,1,0,0,1,0]>(x, w) }"},
+        {"grouped_f32", "N=1 H=9 W=20",
+         "g (float[N,16,H,W] x, float[16,2,3,3] w, float[N,16,H,W] r, float[12,16,1,1] w2) => (y)"
+         "{ c = Conv<group = 8, pads = [1,1,1,1]>(x, w) d = Add(c, r) e = Relu(d) y = Conv(e, w2) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bands),
+        cmocka_unit_test(test_small_groups), cmocka_unit_test(test_bands),
         cmocka_unit_test(test_factors_in_weights),
         cmocka_unit_test(test_numbers_and_chains),
     };

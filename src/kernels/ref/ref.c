@@ -186,6 +186,28 @@ static void depthwise(const opf_depthwise *d)
             }
 }
 
+enum { GROUPED_LANES = 8 };
+
+static void grouped(const opf_grouped *g)
+{
+    const opf_depthwise *d    = &g->lines;
+    const size_t         most = opf_grouped_block(g->in, g->out, GROUPED_LANES), filters = d->c / g->in * g->out;
+    for (size_t o = 0; o < d->lines; o++)
+        for (size_t p = 0; p < d->pixels; p++)
+            for (size_t f = 0; f < filters; f++) {
+                const size_t group = f / g->out, lane = f - group / most * most * g->out;
+                const float *w     = d->w + group / most * d->n_rows * d->taps * g->in * GROUPED_LANES + lane;
+                float        acc   = d->bias ? d->bias[f] : 0.0f;
+                for (size_t tap = 0; tap < d->n_rows * d->taps; tap++) {
+                    const float  *row = d->rows[o * d->n_rows + tap / d->taps];
+                    const int64_t at  = d->first + (int64_t)p * d->stride + (int64_t)(tap % d->taps) * d->dilation;
+                    for (size_t k = 0; k < g->in && row != NULL && at >= 0 && at < d->in; k++)
+                        acc += row[(ptrdiff_t)at * d->pixel + (ptrdiff_t)(group * g->in + k)] * w[(tap * g->in + k) * GROUPED_LANES];
+                }
+                d->dst[(ptrdiff_t)o * d->dst_line + (ptrdiff_t)p * d->dst_pixel + (ptrdiff_t)f] = clamp(acc, d->lo, d->hi);
+            }
+}
+
 static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)
 {
     for (size_t i = 0; i < c; i++) {
@@ -257,6 +279,8 @@ void opf_kern_init_ref(opf_kern *kern)
         .reduce_sum  = reduce_sum,
         .reduce_max  = reduce_max,
         .depthwise   = depthwise,
+        .grouped       = grouped,
+        .grouped_lanes = GROUPED_LANES,
         .pool_max    = pool_max,
         .pool_sum    = pool_sum,
         .pixel_sum   = pixel_sum,

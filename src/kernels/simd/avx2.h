@@ -30,6 +30,9 @@ static inline v_f v_load_n_or(const float *p, size_t n, v_f fill)
     return _mm256_blendv_ps(fill, v_load_n(p, n), _mm256_castsi256_ps(v_first(n)));
 }
 static inline void v_store_n(float *p, v_f x, size_t n) { _mm256_maskstore_ps(p, v_first(n), x); }
+typedef __m256i v_i; /* an integer a lane */
+static inline v_i  v_load_i(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+static inline v_f  v_permute(v_f x, v_i lanes) { return _mm256_permutevar8x32_ps(x, lanes); } /* x[lanes[i]] in lane i */
 static inline v_f v_gather(const float *p, const int32_t *places) /* p[places[i]] in lane i */
 {
     return _mm256_i32gather_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)places), 4);

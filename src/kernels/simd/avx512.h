@@ -27,6 +27,9 @@ static inline void v_store(float *p, v_f x) { _mm512_storeu_ps(p, x); }
 static inline v_f v_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 static inline v_f v_load_n_or(const float *p, size_t n, v_f fill) { return _mm512_mask_loadu_ps(fill, v_first(n), p); }
 static inline void v_store_n(float *p, v_f x, size_t n) { _mm512_mask_storeu_ps(p, v_first(n), x); }
+typedef __m512i v_i; /* an integer a lane */
+static inline v_i  v_load_i(const int32_t *p) { return _mm512_loadu_si512(p); }
+static inline v_f  v_permute(v_f x, v_i lanes) { return _mm512_permutexvar_ps(lanes, x); } /* x[lanes[i]] in lane i */
 static inline v_f v_gather(const float *p, const int32_t *places) /* p[places[i]] in lane i */
 {
     return _mm512_i32gather_ps(_mm512_loadu_si512(places), p, 4);

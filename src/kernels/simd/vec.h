@@ -41,6 +41,7 @@ void OPF_K(norm_init)(opf_kern *kern);   /* normalisations whose statistics belo
 void OPF_K(window_init)(opf_kern *kern); /* pooling */
 void OPF_K(depthwise_init)(opf_kern *kern);
 void OPF_K(planes_init)(opf_kern *kern);
+void OPF_K(grouped_init)(opf_kern *kern);
 void OPF_K(winograd_init)(opf_kern *kern); /* for panels of 2 vectors, as gemm_init takes them */
 void OPF_K(resize_init)(opf_kern *kern);
 void OPF_K(copy_init)(opf_kern *kern);   /* copy_2d, pack_b for panels of 2 vectors, as gemm_init takes them */

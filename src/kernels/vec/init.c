@@ -9,6 +9,7 @@ void OPF_K(kern_init_vec)(opf_kern *kern)
     OPF_K(norm_init)(kern);
     OPF_K(window_init)(kern);
     OPF_K(depthwise_init)(kern);
+    OPF_K(grouped_init)(kern);
     OPF_K(planes_init)(kern);
     OPF_K(winograd_init)(kern);
     OPF_K(resize_init)(kern);
