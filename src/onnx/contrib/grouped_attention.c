@@ -192,6 +192,15 @@ static void show_scores(opf_contrib *c, opf_value_id scores, opf_value_id share,
     opf_contrib_bind(c, 3, share != 0 ? OPF_APPLY(c, Mul, p, share) : p);
 }
 
+/* Without a past, positions or anything beside the result it is the Attention of the standard on three axes, which is what it is written
+   back from. */
+static bool is_plain(opf_contrib *c)
+{
+    return opf_contrib_in(c, KEY) != 0 && opf_contrib_in(c, PAST_KEY) == 0 && opf_contrib_in(c, SINK) == 0 &&
+           opf_contrib_int(c, "do_rotary", 0) == 0 && opf_contrib_int(c, "smooth_softmax", 0) <= 0 &&
+           !opf_contrib_wants(c, 1) && !opf_contrib_wants(c, 2) && !opf_contrib_wants(c, 3);
+}
+
 void opf_decompose_GroupQueryAttention(opf_contrib *c)
 {
     grouped g = {.q_heads = opf_contrib_int(c, "num_heads", 0), .kv_heads = opf_contrib_int(c, "kv_num_heads", 0)};
@@ -200,6 +209,18 @@ void opf_decompose_GroupQueryAttention(opf_contrib *c)
     const float scale = opf_contrib_float(c, "scale", 0), softcap = opf_contrib_float(c, "softcap", 0);
     const opf_attr none = {.type = OPF_ATTR_NONE};
     check_attrs(c);
+    if (is_plain(c)) {
+        opf_contrib_bind(
+            c, 0,
+            opf_contrib_add(c, &opf_op_Attention,
+                            OPF_INPUTS(opf_contrib_in(c, QUERY), opf_contrib_in(c, KEY), opf_contrib_in(c, VALUE), opf_contrib_in(c, BIAS)),
+                            OPF_ATTRS(opf_contrib_int_attr("is_causal", 1), opf_contrib_int_attr("q_num_heads", g.q_heads),
+                                      opf_contrib_int_attr("kv_num_heads", g.kv_heads),
+                                      scale != 0 ? opf_contrib_float_attr("scale", scale) : none,
+                                      softcap != 0 ? opf_contrib_float_attr("softcap", softcap) : none,
+                                      window > 0 ? opf_contrib_int_attr("left_window_size", window - 1) : none)));
+        return;
+    }
     read_inputs(c, &g);
     find_starts(c, &g);
     if (opf_contrib_int(c, "do_rotary", 0) != 0)
