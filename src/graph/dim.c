@@ -166,6 +166,11 @@ opf_dim opf_dim_unknown(opf_dims *dims)
     return add_atom(dims, (opf_atom){.kind = OPF_ATOM_UNKNOWN});
 }
 
+opf_dim opf_dim_unnamed(opf_dims *dims)
+{
+    return add_atom(dims, (opf_atom){.kind = OPF_ATOM_UNKNOWN, .is_size = true});
+}
+
 /* The atom of this kind over a and b, once each. */
 static opf_dim binary_atom(opf_dims *dims, opf_atom_kind kind, opf_dim a, opf_dim b)
 {
@@ -406,7 +411,7 @@ static bool atom_at_least(const opf_dims *dims, uint32_t id, int64_t bound)
     case OPF_ATOM_MIN:
         return opf_dim_at_least(dims, a->a, bound) && opf_dim_at_least(dims, a->b, bound);
     case OPF_ATOM_UNKNOWN:
-        break;
+        return a->is_size && bound <= 0;
     }
     return false;
 }

@@ -43,6 +43,7 @@ static inline bool opf_dim_is(opf_dim d, int64_t n)
    out, all of these return the sentinel of opf_dims_failed, which equals nothing: check it once, at the end. */
 opf_dim opf_dim_symbol(opf_dims *dims, const char *name);
 opf_dim opf_dim_unknown(opf_dims *dims);
+opf_dim opf_dim_unnamed(opf_dims *dims); /* the same for a size that a file leaves open: never negative */
 bool opf_dims_failed(const opf_dims *dims);
 
 /* Exact integer arithmetic; an overflow gives an unknown. div rounds towards minus infinity; a zero divisor gives an

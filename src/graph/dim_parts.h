@@ -14,6 +14,7 @@ typedef struct {
     opf_atom_kind   kind;
     const char *name;     /* symbol */
     opf_dim     a, b; /* floor(a/b), min(a, b) */
+    bool        is_size; /* UNKNOWN: of a shape, so never negative */
 } opf_atom;
 
 typedef struct {

@@ -74,7 +74,7 @@ static opf_status set_info(scope *s, opf_value_id id, const wire_value *from)
                 info.dims[i] = opf_dim_number(d->value);
                 absurd       = absurd || (d->value != 0 && !opf_mul_size(count, (size_t)d->value, &count));
             } else {
-                info.dims[i] = d->symbol[0] != '\0' ? opf_dim_symbol(b->dims, d->symbol) : opf_dim_unknown(b->dims);
+                info.dims[i] = d->symbol[0] != '\0' ? opf_dim_symbol(b->dims, d->symbol) : opf_dim_unnamed(b->dims);
             }
         }
         OPF_FAIL_IF(error, absurd || !opf_type_bytes(info.type, count, &bytes) || bytes > (uint64_t)limits->tensor_bytes, OPF_LIMIT,

@@ -355,11 +355,18 @@ static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 
+/* Pixels, or planes whose lines may be copied to pixels as they are read. */
+static bool is_read_by_lines(const conv *c)
+{
+    const opf_gemm_window *w = &c->window;
+    return c->x.strides[1] == 1 || opf_lines_may_copy(w->kernel[0] * w->kernel[1], w->stride[0] * w->stride[1], w->in[2], c->channels);
+}
+
 /* Groups of so few channels that several of them fill a vector. */
 static bool is_grouped(const conv *c, const opf_kern *kern)
 {
     const int64_t most = (int64_t)kern->grouped_lanes / 2;
-    return c->groups > 1 && c->channels / c->groups <= most && c->filters / c->groups <= most && c->filters > 0;
+    return c->groups > 1 && c->channels / c->groups <= most && c->filters / c->groups <= most && c->filters > 0 && is_read_by_lines(c);
 }
 
 /* Also in groups of a few channels. */
@@ -375,7 +382,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     int32_t        order[OPF_MAX_RANK];
     opf_channels_last(c->x.rank, order);
     int64_t window_lines = c->window.kernel[0] * c->window.kernel[1];
-    if (c->x.strides[1] != 1 && !opf_lines_may_copy(window_lines, c->window.stride[0] * c->window.stride[1], c->window.in[2], c->channels))
+    if (!is_read_by_lines(c))
         OPF_TRY(opf_plan_dense(planner, &c->x, order, error));
     set_in_strides(c);
     args.window              = c->window;

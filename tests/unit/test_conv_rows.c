@@ -79,7 +79,7 @@ static void test_small_groups(void **state)
          "{ a = Conv<group = 6>(x, w0) y = Conv<group = 6, pads = [2,1,0,1], strides = [1,2], dilations = [2,3]>(a, w, w2) }"},
         {"grouped_f32", "N=2 S=40; N=1 S=3",
          "g (float[N,6,S] x, float[8,3,5] w) => (y) { c = Conv<group = 2, pads = [3,0]>(x, w) s = Sigmoid(c) y = Mul(c, s) }"},
-        {"grouped_f32", "N=1 D=3 H=4 W=7", "g (float[N,9,D,H,W] x, float[6,3,2,3,1] w) => (y) { y = Conv<group = 3, pads = [1,1,0,0,1,0]>(x, w) }"},
+        {"grouped_f32", "N=1 D=3 H=4 W=7", "g (float[N,9,D,H,W] x, float[9,9,1,1,1] w0, float[6,3,2,3,1] w) => (y) { c = Conv(x, w0) y = Conv<group = 3, pads = [1,1,0,0,1,0]>(c, w) }"},
         {"grouped_f32", "N=1 H=9 W=20",
          "g (float[N,16,H,W] x, float[16,2,3,3] w, float[N,16,H,W] r, float[12,16,1,1] w2) => (y)"
          "{ c = Conv<group = 8, pads = [1,1,1,1]>(x, w) d = Add(c, r) e = Relu(d) y = Conv(e, w2) }"},

@@ -39,8 +39,8 @@ static void test_conv_groups(void **state)
     static const test_case cases[] = {
         {"gemm", "N=1 H=5 W=7; N=2 H=4 W=1",
          "g (float[N,24,H,W] x, float[10,12,3,3] w, float[10] w2) => (y) { a = Conv<group = 2, pads = [1,1,1,1]>(x, w, w2) y = Relu(a) }"},
-        {"gemm", "N=1 H=5 W=7", "g (float[N,12,H,W] x, float[18,4,3,3] w) => (y) { y = Conv<group = 3, pads = [1,1,1,1]>(x, w) }"},
-        {"gemm", "N=1 H=5 W=7; N=2 H=5 W=2", "g (float[N,12,H,W] x, float[24,1,3,3] w, float[24] w2) => (y) { y = Conv<group = 12, pads = [1,1,1,1]>(x, w, w2) }"},
+        {"gemm", "N=1 H=5 W=7", "g (float[N,12,H,W] x, float[30,4,3,3] w) => (y) { y = Conv<group = 3, pads = [1,1,1,1]>(x, w) }"},
+        {"grouped", "N=1 H=5 W=7; N=2 H=5 W=2", "g (float[N,12,H,W] x, float[24,1,3,3] w, float[24] w2) => (y) { y = Conv<group = 12, pads = [1,1,1,1]>(x, w, w2) }"},
         {"gemm", "N=2 H=5 W=2", "g (float[N,32,H,W] x, float[34,16,1,1] w, float[34] w2, float[N,34,H,W] r) => (y) { a = Conv<group = 2>(x, w, w2) b = Add(a, r) y = Gelu(b) }"},
         {"depthwise", "N=1 H=5 W=7; N=2 H=8 W=3; N=1 H=1 W=1; N=0 H=4 W=4; N=2 H=2 W=2",
          "g (float[N,19,H,W] x, float[19,1,3,3] w, float[19] w2) => (y) { a = Conv<group = 19, pads = [1,1,1,1]>(x, w, w2) y = Relu(a) }"},
