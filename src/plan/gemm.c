@@ -3,7 +3,6 @@
 #include "plan/gemm_run.h"
 
 #include "cpu/cpu.h"
-#include "plan/bands.h"
 #include "plan/planes.h"
 #include "plan/winograd.h"
 #include "base/round.h"
@@ -188,19 +187,15 @@ static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_e
         g->groups != 1 || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
         return OPF_OK;
     const bool            dense_in = g->a_col == 1 && w->in_stride[2] == (int64_t)g->kc && w->in_stride[1] == w->in[2] * w->in_stride[2];
-    const opf_image_lines lines = {.run      = winograd ? opf_winograd_run_lines : opf_gemm_run_lines,
-                                   .x        = g->a,
-                                   .y        = g->c,
-                                   .images   = g->images,
-                                   .in       = (size_t)w->in[1],
-                                   .out      = (size_t)w->out[1],
-                                   .in_line  = dense_in ? (size_t)w->in_stride[1] : 0,
-                                   .out_line = g->c_col == 1 && g->c_row == (ptrdiff_t)g->n ? (size_t)w->out[2] * g->n : 0,
-                                   .window   = (w->kernel[1] - 1) * w->dilation[1] + 1,
-                                   .stride   = w->stride[1],
-                                   .pad      = w->pad[1],
-                                   .step     = winograd ? (int64_t)g->winograd.size : 1,
-                                   .weights  = blocked ? 0 : g->panels * kern->nr * (winograd ? opf_winograd_points(&g->winograd) : g->taps) * g->kc * sizeof(float)};
+    opf_image_lines       lines    = opf_window_lines(w);
+    lines.run      = winograd ? opf_winograd_run_lines : opf_gemm_run_lines;
+    lines.x        = g->a;
+    lines.y        = g->c;
+    lines.images   = g->images;
+    lines.in_line  = dense_in ? (size_t)w->in_stride[1] : 0;
+    lines.out_line = g->c_col == 1 && g->c_row == (ptrdiff_t)g->n ? (size_t)w->out[2] * g->n : 0;
+    lines.step     = winograd ? (int64_t)g->winograd.size : 1;
+    lines.weights  = blocked ? 0 : g->panels * kern->nr * (winograd ? opf_winograd_points(&g->winograd) : g->taps) * g->kc * sizeof(float);
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

@@ -6,6 +6,7 @@
 #ifndef OPF_PLAN_GEMM_H
 #define OPF_PLAN_GEMM_H
 
+#include "plan/bands.h"
 #include "plan/steps.h"
 
 /* A convolution window over up to 3 spatial axes (missing ones have size 1). Strides in floats. */
@@ -13,6 +14,17 @@ typedef struct opf_gemm_window {
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3]; /* pad: at the begin */
     int64_t in_stride[3];
 } opf_gemm_window;
+
+/* Of an image of two axes: how lines of the result depend on lines of the image, what else a step must say left open. */
+static inline opf_image_lines opf_window_lines(const opf_gemm_window *w)
+{
+    return (opf_image_lines){.in     = (size_t)w->in[1],
+                             .out    = (size_t)w->out[1],
+                             .window = (w->kernel[1] - 1) * w->dilation[1] + 1,
+                             .stride = w->stride[1],
+                             .pad    = w->pad[1],
+                             .step   = 1};
+}
 
 typedef enum opf_gemm_rows {
     OPF_ROWS_LINEAR, /* row r at a + r*a_row, its elements contiguous */

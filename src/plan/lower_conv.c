@@ -4,7 +4,6 @@
  * An image with few channels is read in the layout it has, a tile at a time.
  */
 #include "ops/window.h"
-#include "plan/bands.h"
 #include "plan/lines.h"
 #include "plan/planes.h"
 #include "plan/winograd.h"
@@ -339,19 +338,14 @@ static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_
     if (w->kernel[0] != 1 || w->in[0] != 1 || w->out[0] != 1)
         return OPF_OK;
     const bool            dense_in = d->x_channel == 1 && w->in_stride[2] == x_channels && w->in_stride[1] == w->in[2] * x_channels;
-    const opf_image_lines lines = {.run      = run_depthwise_lines,
-                                   .x        = d->x,
-                                   .y        = d->y,
-                                   .images   = d->images,
-                                   .in       = (size_t)w->in[1],
-                                   .out      = (size_t)w->out[1],
-                                   .in_line  = dense_in ? (size_t)w->in_stride[1] : 0,
-                                   .out_line = d->y_channel == 1 && d->y_pixel == channels ? (size_t)(w->out[2] * channels) : 0,
-                                   .window   = (w->kernel[1] - 1) * w->dilation[1] + 1,
-                                   .stride   = w->stride[1],
-                                   .pad      = w->pad[1],
-                                   .step     = 1,
-                                   .weights  = d->taps * d->channels * (d->in == 0 ? 1 : d->in) * sizeof(float)};
+    opf_image_lines       lines    = opf_window_lines(w);
+    lines.run      = run_depthwise_lines;
+    lines.x        = d->x;
+    lines.y        = d->y;
+    lines.images   = d->images;
+    lines.in_line  = dense_in ? (size_t)w->in_stride[1] : 0;
+    lines.out_line = d->y_channel == 1 && d->y_pixel == channels ? (size_t)(w->out[2] * channels) : 0;
+    lines.weights  = d->taps * d->channels * (d->in == 0 ? 1 : d->in) * sizeof(float);
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 
