@@ -34,10 +34,10 @@ static void check_fused(const test_case *c, const int32_t *threads)
 static void test_chains(void **state)
 {
     static const test_case cases[] = {
-        /* The block of a MobileNet, whose residual is what the chain reads. */
+        /* The block of a MobileNet, whose residual is what the chain reads; the border is zero, not the activation of the bias. */
         {JOINED, "N=1 H=90 W=160; N=3 H=61 W=70",
-         "g (float[N,24,H,W] x, float[96,24,1,1] w, float[96,1,3,3] w2, float[24,96,1,1] w3, float[24] w4) => (y)"
-         "{ a = Conv(x, w) b = Relu(a) c = Conv<group = 96, pads = [1,1,1,1]>(b, w2) d = Relu(c) e = Conv(d, w3, w4) y = Add(e, x) }"},
+         "g (float[N,24,H,W] x, float[96,24,1,1] w, float[96,1,3,3] w2, float[24,96,1,1] w3, float[24] w4, float[96] w5) => (y)"
+         "{ a = Conv(x, w, w5) b = Relu(a) c = Conv<group = 96, pads = [1,1,1,1]>(b, w2) d = Relu(c) e = Conv(d, w3, w4) y = Add(e, x) }"},
         /* A planar image, and strides. */
         {JOINED, "N=1 H=250 W=331; N=2 H=200 W=201",
          "g (float[N,3,H,W] x, float[40,3,3,3] w, float[40,1,3,3] w2, float[24,40,1,1] w3) => (y)"
