@@ -102,7 +102,8 @@ def disturbed_samples_do_not_count(_):
 def tuning_knows_the_choice(folder):
     """bench/tune.py searches bounds of the decision that the planner makes."""
     bounds = tune.committed()
-    assert sorted(bounds) == sorted(tune.CANDIDATES), bounds
+    of_level = [tune.name_at(name, level) for name in tune.OF_LEVEL for level in tune.LEVELS]
+    assert sorted(bounds) == sorted([*tune.CANDIDATES, *of_level]), bounds
     level = tune.vector_levels(OPFUSE, MODEL)[-1]
     # Images of up to 8 channels are gathered from the layout that they come in.
     for channels in ((64, 7), (64, 8), (16, 64), (168, 170), (192, 192)):
