@@ -41,7 +41,7 @@ static void test_chains(void **state)
          "g (float[N,24,H,W] x, float[96,24,1,1] w, float[96,1,3,3] w2, float[24,96,1,1] w3, float[24] w4, float[96] w5) => (y)"
          "{ a = Conv(x, w, w5) b = Relu(a) c = Conv<group = 96, pads = [1,1,1,1]>(b, w2) d = Relu(c) e = Conv(d, w3, w4) y = Add(e, x) }"},
         /* A planar image, and strides. */
-        {JOINED, "N=1 H=210 W=271; N=2 H=170 W=181",
+        {JOINED, "N=2 H=150 W=151",
          "g (float[N,3,H,W] x, float[40,3,3,3] w, float[40,1,3,3] w2, float[24,40,1,1] w3) => (y)"
          "{ a = Conv<strides = [2,2], pads = [1,1,1,1]>(x, w) b = Conv<group = 40, strides = [2,2], pads = [0,0,1,1]>(a, w2) y = Conv(b, w3) }"},
         /* Windows larger than bands, and dilated. */
@@ -52,7 +52,7 @@ static void test_chains(void **state)
         {JOINED, "N=2 H=70 W=66",
          "g (float[N,8,H,W] x, float[64,8,1,1] w, float[64,1,2,2] w2) => (y)"
          "{ a = Conv(x, w) y = Conv<group = 64, pads = [5,1,7,1], strides = [5,3]>(a, w2) }"},
-        {JOINED, "N=1 H=96 W=100; N=1 H=93 W=101",
+        {JOINED, "N=1 H=93 W=101",
          "g (float[N,3,H,W] x, float[64,3,5,5] w, float[32,64,1,1] w2) => (y)"
          "{ a = Conv<pads = [2,2,2,2]>(x, w) m = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(a)"
          "  v = AveragePool<kernel_shape = [2,3], pads = [1,1,0,1]>(m) y = Conv(v, w2) }"},
@@ -78,7 +78,7 @@ static void test_chains(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fused(&cases[i], i == 0 ? more_threads : few_threads);
+        check_fused(&cases[i], i == 9 ? more_threads : few_threads);
 }
 
 /* Who else needs the image as a whole. */
