@@ -23,15 +23,14 @@ static const struct {
 /* ---- weights ---- */
 
 /* numbers: first, n, nr */
-static void build_gates(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_gates(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
     const int64_t n = numbers[1], nr = numbers[2], k = c->dims[2], panels = opf_round_up(n, nr) / nr,
                   n0 = unit % panels * nr;
     const int64_t cols = n - n0 < nr ? n - n0 : nr;
     float *panel = (float *)dst + unit * k * nr, *rows = scratch;
     opf_const_read_f32(c, (int64_t[]){unit / panels, numbers[0] + n0, 0}, (int64_t[]){1, cols, k}, rows);
-    memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
-    opf_pack_rows(rows, cols, k, nr, panel);
+    opf_pack_rows(kern, rows, cols, k, 1, nr, panel);
 }
 
 /* Rows [first, first + n) of each of the matrices [directions, rows, k] to panels [directions][n/nr][k][nr]. */
@@ -46,8 +45,9 @@ static opf_weight_format format_gates(const opf_const *c, int64_t first, int64_t
 }
 
 /* numbers: first, n, summed, nr */
-static void build_gate_bias(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_gate_bias(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)kern;
     const int64_t first = numbers[0], n = numbers[1], summed = numbers[2], padded = opf_round_up(n, numbers[3]);
     float *to = (float *)dst + unit * padded, *more = scratch;
     memset(to, 0, (size_t)padded * sizeof *to);

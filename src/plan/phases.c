@@ -180,8 +180,9 @@ static bool are_finite(const float *x, int64_t n)
 }
 
 /* numbers: stride << 32 | dilation of three axes, groups * 1000 + nr */
-static void build_phases(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_phases(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)kern;
     (void)unit;
     const int64_t groups = numbers[3] / 1000, nr = numbers[3] % 1000, c = w->dims[0] / groups, o = w->dims[1], kernel = kernel_size(w);
     int64_t       count[OPF_MAX_RANK], all = 0;
@@ -226,8 +227,9 @@ opf_weight_format opf_format_phases(const opf_const *w, const int64_t *stride, c
 }
 
 /* numbers: stride << 32 | dilation of three axes */
-static void build_depthwise(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_depthwise(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)kern;
     (void)unit;
     const int64_t         start[OPF_MAX_RANK] = {0}, c = w->dims[0];
     opf_phases            phases;
@@ -253,8 +255,9 @@ opf_weight_format opf_format_depthwise_phases(const opf_const *w, const int64_t 
 }
 
 /* numbers: n per group, groups, times, nr */
-static void build_repeated(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_repeated(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)kern;
     (void)unit;
     (void)scratch;
     const int64_t n = numbers[0], groups = numbers[1], times = numbers[2], padded = opf_round_up(n * times, numbers[3]);

@@ -35,14 +35,15 @@ struct opf_weights {
     uint32_t        n_jobs, job_capacity;
     size_t          bytes;
     size_t          extra_bytes, budget;
+    const opf_kern *kern;
 };
 
-opf_weights *opf_weights_create(opf_heap *heap)
+opf_weights *opf_weights_create(opf_heap *heap, const opf_kern *kern)
 {
     opf_weights *weights = opf_heap_alloc(heap, sizeof *weights);
     if (weights == NULL)
         return NULL;
-    *weights = (opf_weights){.heap = heap};
+    *weights = (opf_weights){.heap = heap, .kern = kern};
     opf_arena_init(&weights->arena, heap);
     opf_map_init(&weights->index, &weights->arena);
     if (pthread_mutex_init(&weights->lock, NULL) != 0) {
@@ -138,6 +139,8 @@ typedef struct {
     uint32_t n;
     char    *scratch; /* a piece a thread */
     size_t   scratch_bytes;
+
+    const opf_kern *kern;
 } workload;
 
 /* The unit's share of fresh memory in one call instead of a fault a page: two thirds of the time. */
@@ -164,7 +167,7 @@ static void build_units(void *user, int32_t thread, int32_t threads)
         job *j = &all->jobs[i];
         for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;) {
             touch_share(j, unit);
-            j->format.build(j->c, j->format.numbers, unit, j->dst, scratch);
+            j->format.build(all->kern, j->c, j->format.numbers, unit, j->dst, scratch);
             give_back_unit(j, unit);
             if (atomic_fetch_add(&j->built, 1) + 1 == j->format.units)
                 opf_const_leaves(j->c, give_back_leaf, NULL);
@@ -175,7 +178,7 @@ static void build_units(void *user, int32_t thread, int32_t threads)
 /* Under the lock. */
 static bool build_all(opf_weights *w, const opf_weights_team *team)
 {
-    workload     all     = {.jobs = w->jobs, .n = w->n_jobs};
+    workload     all     = {.jobs = w->jobs, .n = w->n_jobs, .kern = w->kern};
     const size_t threads = team == NULL ? 1 : (size_t)team->threads;
     for (uint32_t i = 0; i < w->n_jobs; i++) {
         const size_t bytes = (w->jobs[i].format.scratch_bytes + 63) & ~(size_t)63;
@@ -220,7 +223,7 @@ static bool build_now(opf_weights *w, const void *dst)
         if (format->scratch_bytes != 0 && (scratch = opf_heap_alloc(w->heap, format->scratch_bytes)) == NULL)
             return false;
         for (int64_t unit = 0; unit < format->units; unit++)
-            format->build(j->c, format->numbers, unit, j->dst, scratch);
+            format->build(w->kern, j->c, format->numbers, unit, j->dst, scratch);
         opf_heap_free(w->heap, scratch, format->scratch_bytes);
         opf_const_leaves(j->c, give_back_leaf, NULL);
         memmove(j, j + 1, (--w->n_jobs - i) * sizeof *j);
@@ -256,8 +259,9 @@ void opf_weights_set_budget(opf_weights *weights, size_t bytes)
     (void)pthread_mutex_unlock(&weights->lock);
 }
 
-static void build_plain(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_plain(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)kern;
     (void)numbers;
     (void)unit;
     (void)scratch;
@@ -278,16 +282,32 @@ const void *opf_weights_plain(opf_weights *weights, const opf_const *c)
 
 /* ---- formats ---- */
 
-void opf_pack_rows(const float *rows, int64_t cols, int64_t k, int64_t nr, float *panel)
+/* n whole lines of the first axis: where they lie if they are floats there, else read to scratch. */
+static const float *lines_of(const opf_const *c, int64_t first, int64_t n, float *scratch)
 {
-    for (int64_t i0 = 0; i0 < k; i0 += 16) /* blocks, so that the writes of a panel stay in cache */
-        for (int64_t j = 0; j < cols; j++)
-            for (int64_t i = i0; i < k && i < i0 + 16; i++)
-                panel[i * nr + j] = rows[j * k + i];
+    int64_t start[OPF_MAX_RANK] = {first}, count[OPF_MAX_RANK] = {n}, line = 1;
+    for (int32_t i = 1; i < c->rank; i++)
+        line *= count[i] = c->dims[i];
+    if (c->kind == OPF_CONST_BYTES && c->type == OPF_FLOAT && (uintptr_t)c->data % sizeof(float) == 0)
+        return (const float *)c->data + first * line;
+    opf_const_read_f32(c, start, count, scratch);
+    return scratch;
+}
+
+void opf_pack_rows(const opf_kern *kern, const float *rows, int64_t cols, int64_t k, int64_t taps, int64_t nr, float *panel)
+{
+    if (cols < nr)
+        memset(panel, 0, (size_t)(k * taps * nr) * sizeof *panel);
+    if (taps == 1) {
+        kern->copy_2d(rows, 1, k, panel, nr, (size_t)k, (size_t)cols);
+        return;
+    }
+    for (int64_t i = 0; i < k; i++)
+        kern->copy_2d(rows + i * taps, 1, k * taps, panel + i * nr, k * nr, (size_t)taps, (size_t)cols);
 }
 
 /* numbers: k, n, nr, transposed */
-static void build_panel(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_panel(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
     int64_t k = numbers[0], nr = numbers[2], n0 = unit * nr, cols = numbers[1] - n0 < nr ? numbers[1] - n0 : nr;
     float  *panel = (float *)dst + unit * k * nr, *rows = scratch;
@@ -295,15 +315,14 @@ static void build_panel(const opf_const *c, const int64_t *numbers, int64_t unit
         opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, panel);
         return;
     }
-    memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
     if (numbers[3] == 0) {
+        memset(panel, 0, (size_t)(k * nr) * sizeof *panel);
         opf_const_read_f32(c, (int64_t[]){0, n0}, (int64_t[]){k, cols}, rows);
         for (int64_t i = 0; i < k; i++)
             memcpy(panel + i * nr, rows + i * cols, (size_t)cols * sizeof *panel);
         return;
     }
-    opf_const_read_f32(c, (int64_t[]){n0, 0}, (int64_t[]){cols, k}, rows);
-    opf_pack_rows(rows, cols, k, nr, panel);
+    opf_pack_rows(kern, lines_of(c, n0, cols, rows), cols, k, 1, nr, panel);
 }
 
 opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool transposed)
@@ -317,28 +336,17 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
                                .scratch_bytes = (size_t)(k * nr) * sizeof(float)};
 }
 
-void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch)
+void opf_conv_panel(const opf_kern *kern, const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch)
 {
-    enum { BLOCK = 16 }; /* channels whose lines stay in L1 while all columns are written to them */
-    int64_t c = w->dims[1], start[OPF_MAX_RANK] = {first}, count[OPF_MAX_RANK] = {cols};
-    for (int32_t i = 1; i < w->rank; i++)
-        count[i] = w->dims[i];
-    opf_const_read_f32(w, start, count, scratch);
-    if (cols < nr)
-        memset(panel, 0, (size_t)(taps * c * nr) * sizeof *panel);
-    for (int64_t i0 = 0; i0 < c; i0 += BLOCK)
-        for (int64_t j = 0; j < cols; j++)
-            for (int64_t i = i0; i < c && i < i0 + BLOCK; i++)
-                for (int64_t t = 0; t < taps; t++)
-                    panel[(t * c + i) * nr + j] = scratch[(j * c + i) * taps + t];
+    opf_pack_rows(kern, lines_of(w, first, cols, scratch), cols, w->dims[1], taps, nr, panel);
 }
 
 /* numbers: o per group, c, taps, groups * 1000 + nr */
-static void build_conv(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_conv(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
     int64_t o = numbers[0], c = numbers[1], taps = numbers[2], nr = numbers[3] % 1000, panels = opf_round_up(o, nr) / nr;
     int64_t g = unit / panels, o0 = unit % panels * nr;
-    opf_conv_panel(w, g * o + o0, o - o0 < nr ? o - o0 : nr, taps, nr, (float *)dst + unit * taps * c * nr, scratch);
+    opf_conv_panel(kern, w, g * o + o0, o - o0 < nr ? o - o0 : nr, taps, nr, (float *)dst + unit * taps * c * nr, scratch);
 }
 
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr)
@@ -377,13 +385,14 @@ static void transform_axis(int64_t size, const double *in, double *restrict out,
 
 /* numbers: o, c, nr, size. With window = size + 2, scratch: doubles [9][nr], [3][window][nr], [window][window][nr], then nr
    filters as they are. */
-static void build_winograd(const opf_const *w, const int64_t *numbers, int64_t panel, void *dst, void *scratch)
+static void build_winograd(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t panel, void *dst, void *scratch)
 {
+    (void)kern;
     int64_t o = numbers[0], c = numbers[1], nr = numbers[2], size = numbers[3], window = size + 2, panels = opf_round_up(o, nr) / nr;
     double *g = scratch, *rows = g + 9 * nr, *u = rows + 3 * window * nr;
-    float  *filters = (float *)(u + window * window * nr), *out = dst;
+    float  *out = dst;
     int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
-    opf_const_read_f32(w, (int64_t[]){panel * nr, 0, 0, 0}, (int64_t[]){cols, c, 3, 3}, filters);
+    const float *filters = lines_of(w, panel * nr, cols, (float *)(u + window * window * nr));
     memset(g, 0, (size_t)(9 * nr) * sizeof *g);
     for (int64_t i = 0; i < c; i++) {
         for (int64_t j = 0; j < cols; j++)
@@ -413,20 +422,12 @@ opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t 
 }
 
 /* numbers: o per group, c, taps * 100 + lanes, groups */
-static void build_grouped(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_grouped(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
     int64_t o = numbers[0], c = numbers[1], taps = numbers[2] / 100, lanes = numbers[2] % 100, groups = numbers[3];
     int64_t block = (int64_t)opf_grouped_block((size_t)c, (size_t)o, (size_t)lanes), first = unit * block;
-    int64_t cols = (groups - first < block ? groups - first : block) * o, start[OPF_MAX_RANK] = {first * o}, count[OPF_MAX_RANK] = {cols};
-    float  *out = (float *)dst + unit * taps * c * lanes, *in = scratch;
-    for (int32_t i = 1; i < w->rank; i++)
-        count[i] = w->dims[i];
-    opf_const_read_f32(w, start, count, in);
-    memset(out, 0, (size_t)(taps * c * lanes) * sizeof *out);
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t i = 0; i < c; i++)
-            for (int64_t t = 0; t < taps; t++)
-                out[(t * c + i) * lanes + j] = in[(j * c + i) * taps + t];
+    int64_t cols = (groups - first < block ? groups - first : block) * o;
+    opf_conv_panel(kern, w, first * o, cols, taps, lanes, (float *)dst + unit * taps * c * lanes, scratch);
 }
 
 opf_weight_format opf_format_grouped(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t lanes)
@@ -441,15 +442,10 @@ opf_weight_format opf_format_grouped(int64_t o, int64_t c, int64_t taps, int64_t
 }
 
 /* numbers: c, taps */
-static void build_depthwise(const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_depthwise(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
     (void)unit;
-    int64_t c = numbers[0], taps = numbers[1], start[OPF_MAX_RANK] = {0};
-    float  *out = dst, *in = scratch;
-    opf_const_read_f32(w, start, w->dims, in);
-    for (int64_t t = 0; t < taps; t++)
-        for (int64_t i = 0; i < c; i++)
-            out[t * c + i] = in[i * taps + t];
+    opf_pack_rows(kern, lines_of(w, 0, numbers[0], scratch), numbers[0], 1, numbers[1], numbers[0], dst);
 }
 
 opf_weight_format opf_format_depthwise(int64_t c, int64_t taps)
@@ -460,8 +456,9 @@ opf_weight_format opf_format_depthwise(int64_t c, int64_t taps)
 }
 
 /* numbers: n per group, groups, nr */
-static void build_vector(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
+static void build_vector(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
+    (void)kern;
     (void)unit;
     (void)scratch;
     int64_t n = numbers[0], groups = numbers[1], padded = opf_round_up(n, numbers[2]);

@@ -7,10 +7,12 @@
 #define OPF_PLAN_WEIGHTS_H
 
 #include "graph/constant.h"
+#include "kernels/kern.h"
 
 typedef struct opf_weights opf_weights;
 
-opf_weights *opf_weights_create(opf_heap *heap); /* NULL when memory is out */
+/* kern packs them, and stays where it is. NULL when memory is out. */
+opf_weights *opf_weights_create(opf_heap *heap, const opf_kern *kern);
 void opf_weights_destroy(opf_weights **weights);
 size_t opf_weights_bytes(opf_weights *weights); /* packed so far */
 
@@ -21,7 +23,7 @@ typedef struct opf_weight_format {
     size_t      bytes;
     int64_t     units; /* that can be built apart: panels, or 1 */
     int64_t     rows;  /* of the constant's first axis, that a unit alone reads; 0: units share what they read */
-    void (*build)(const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch);
+    void (*build)(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch);
     size_t scratch_bytes;
 } opf_weight_format;
 
@@ -49,8 +51,8 @@ bool opf_weights_build(opf_weights *weights, const opf_weights_team *team);
 /* The constant in its own type, dense, to be read at once: where it lies if its address suits its type, else a copy. NULL: no memory. */
 const void *opf_weights_plain(opf_weights *weights, const opf_const *c);
 
-/* Rows [cols][k] to the columns of a panel [k][nr], the others of which stay as they are. */
-void opf_pack_rows(const float *rows, int64_t cols, int64_t k, int64_t nr, float *panel);
+/* Rows [cols][k][taps] to the columns of a panel [taps][k][nr], the others of which become zero. */
+void opf_pack_rows(const opf_kern *kern, const float *rows, int64_t cols, int64_t k, int64_t taps, int64_t nr, float *panel);
 
 /* Formats. nr: columns of a panel. */
 /* Matrix [k, n] (or [n, k] when transposed) to panels [n/nr][k][nr], times alpha. */
@@ -58,7 +60,7 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
 /* Filters [o, c, taps…] of one of `groups` groups each to panels [groups][o/groups/nr][taps*c][nr]. */
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr);
 /* One panel of it, [taps][c][nr], of the filters first to first + cols - 1. scratch: nr * c * taps floats. */
-void opf_conv_panel(const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch);
+void opf_conv_panel(const opf_kern *kern, const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch);
 /* Filters [o, c, 3, 3] to panels [(size + 2)^2][o/nr][c][nr] of their transforms for F(size x size, 3x3), size 4 or 2. */
 opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t size);
 /* Filters [c, 1, taps…] to [taps][c]. */

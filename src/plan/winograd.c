@@ -130,7 +130,7 @@ static void compute_directly(worker *work, size_t image, size_t pixel, size_t pa
     size_t               nr = work->env->kern->nr, first = panel * nr;
     opf_gemm_rest        rest = {.b = work->panel, .c_stride = out->pixel, .pointers = work->pointers, .gathered = work->filters};
     if (work->panel_index != panel)
-        opf_conv_panel(g->winograd.filters, (int64_t)first, (int64_t)(g->n - first < nr ? g->n - first : nr), (int64_t)g->taps, (int64_t)nr,
+        opf_conv_panel(work->env->kern, g->winograd.filters, (int64_t)first, (int64_t)(g->n - first < nr ? g->n - first : nr), (int64_t)g->taps, (int64_t)nr,
                        work->panel, work->filters);
     work->panel_index = panel;
     for (size_t r = 0; r < out->rows; r++) {
