@@ -112,14 +112,22 @@ static inline size_t opf_grouped_block(size_t in, size_t out, size_t lanes)
     return lanes / (in > out ? in : out);
 }
 
-/* ---- Winograd F(4x4, 3x3) and F(2x2, 3x3), channels-last --------------------------------------------------------------
- * Tiles of `size` x `size` results from windows of size + 2 pixels. Size 4 on the points 0, ±sqrt(1/2), ±sqrt(2), infinity:
- * 36 products replace 144 multiplications a channel; size 2 on 0, ±1, infinity: 16 replace 36.
+/* ---- Winograd's convolutions, channels-last ----------------------------------------------------------------------------
+ * A tile of `size` results along an axis comes from a window of `points` = size + taps - 1 pixels: as many products, one a point,
+ * replace size * taps multiplications a channel. Both axes alike, or one alone: then all pixels are `row` apart, whichever it is.
  * The transforms of a tile; the products between them are those of the table. */
-enum { OPF_WINOGRAD_TILE = 4, OPF_WINOGRAD_WINDOW = OPF_WINOGRAD_TILE + 2 }; /* at most */
+enum { OPF_WINOGRAD_TILE = 4, OPF_WINOGRAD_WINDOW = 8 }; /* at most; of two axes: 6 */
+
+/* The points of a window of 4, 6 or 8 are 0, ± each of these, whose product is 1, and infinity. */
+static inline const double *opf_winograd_pairs(int64_t points)
+{
+    static const double of[][3] = {{1.0}, {0.70710678118654752440, 1.4142135623730950488}, {0.5, 1.0, 2.0}};
+    return of[points / 2 - 2];
+}
+
 typedef struct opf_winograd_input {
-    int          size; /* 4 or 2 */
-    const float *x;    /* of the window's pixel at the top left, which may lie outside */
+    int          points, axes; /* 4 or 6, and 8 of one axis; 2 or 1 */
+    const float *x;            /* of the window's pixel at the top left, which may lie outside */
     ptrdiff_t    row, pixel;
     int          top, bottom, left, right; /* the rows and columns that are inside, end exclusive; zeros elsewhere */
     size_t       c;
@@ -128,15 +136,15 @@ typedef struct opf_winograd_input {
 } opf_winograd_input;
 
 typedef struct opf_winograd_output {
-    int          size; /* 4 or 2 */
-    const float *m;    /* one row of nr sums a point */
+    int          points, axes, size; /* points of 4 and 8: size 2; of 6: 4 or 2 */
+    const float *m;                  /* one row of nr sums a point */
     ptrdiff_t    m_point;
     const float *bias; /* nr values, or NULL */
     float       *c;
     ptrdiff_t    row, pixel;
     const float *residual; /* or NULL; may be c */
     ptrdiff_t    residual_row, residual_pixel;
-    size_t       rows, pixels, cols; /* 1..size, 1..size, 1..nr */
+    size_t       rows, pixels, cols; /* 1..size (one axis: one of the two is 1), 1..nr */
     float        lo, hi;
 } opf_winograd_output;
 

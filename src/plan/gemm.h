@@ -46,11 +46,12 @@ typedef struct opf_gemm_lines {
     size_t          turns;                /* PLANES: lines below a window that the next one shares stay where they are; so many tables */
 } opf_gemm_lines;
 
-/* Of a 3x3 convolution: how plan/winograd.c computes it. */
+/* How plan/winograd.c computes a convolution. Axes: down, across; of one tap: tiles of 1. */
 typedef struct opf_winograd {
     const float *u;                                      /* transformed filters; NULL: computed directly */
     const opf_const *filters;                            /* as they are, for what the transforms cannot give */
-    size_t       size;                                   /* of a tile: 4 or 2 pixels */
+    const char  *kernel;                                 /* its name */
+    size_t       taps[2], tile[2];                       /* of an axis; pixels of a tile */
     size_t       down, across;                           /* tiles of an image */
     size_t       tiles, panels;                          /* of a unit, at most */
     size_t       v_row, v_point, m_row, m_point;         /* floats between tiles and points */

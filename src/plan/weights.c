@@ -360,65 +360,69 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
 }
 
-/* One axis of G g G^T: 3 values to size + 2, nr filters side by side; values lie `stride` apart. */
-static void transform_axis(int64_t size, const double *in, double *restrict out, int64_t in_stride, int64_t out_stride, int64_t nr)
+/* One axis of G g G^T: taps to points, nr filters side by side; values lie `stride` apart. Of a pair of points ±a the even powers
+   and the odd ones are summed apart. */
+static void transform_axis(int64_t points, int64_t taps, const double *in, double *restrict out, int64_t in_stride, int64_t out_stride, int64_t nr)
 {
-    const double  root = 1.4142135623730950488;
-    const double *a = in, *b = in + in_stride, *c = in + 2 * in_stride;
-    double       *o1 = out + out_stride, *o2 = out + 2 * out_stride, *o3 = out + 3 * out_stride, *o4 = out + 4 * out_stride;
-    memcpy(out, a, (size_t)nr * sizeof *out);
-    memcpy(out + (size + 1) * out_stride, c, (size_t)nr * sizeof *out);
-    if (size == 2) {
-        for (int64_t j = 0; j < nr; j++) {
-            o1[j] = (a[j] + c[j] + b[j]) * 0.5;
-            o2[j] = (a[j] + c[j] - b[j]) * 0.5;
+    memcpy(out, in, (size_t)nr * sizeof *out);
+    memcpy(out + (points - 1) * out_stride, in + (taps - 1) * in_stride, (size_t)nr * sizeof *out);
+    for (int64_t i = 0; i < points / 2 - 1; i++) {
+        const double *a = opf_winograd_pairs(points);
+        double       *sums[2] = {out + (1 + 2 * i) * out_stride, out + (2 + 2 * i) * out_stride};
+        double        power = 1 / (2 * a[i] * a[i]); /* by Lagrange */
+        for (int64_t j = 0; j < points / 2 - 1; j++)
+            power /= j == i ? 1 : a[i] * a[i] - a[j] * a[j];
+        for (int64_t k = 0; k < taps; k++, power *= a[i]) {
+            const double *tap = in + k * in_stride;
+            double       *sum = sums[k % 2];
+            for (int64_t j = 0; j < nr; j++)
+                sum[j] = (k < 2 ? 0 : sum[j]) + power * tap[j];
         }
-        return;
-    }
-    for (int64_t j = 0; j < nr; j++) {
-        o1[j] = (a[j] + 0.5 * c[j] + 0.5 * root * b[j]) * (-2.0 / 3.0);
-        o2[j] = (a[j] + 0.5 * c[j] - 0.5 * root * b[j]) * (-2.0 / 3.0);
-        o3[j] = (a[j] + 2 * c[j] + root * b[j]) * (1.0 / 6.0);
-        o4[j] = (a[j] + 2 * c[j] - root * b[j]) * (1.0 / 6.0);
+        for (int64_t j = 0; j < nr; j++) {
+            const double even = sums[0][j], odd = sums[1][j];
+            sums[0][j] = even + odd;
+            sums[1][j] = even - odd;
+        }
     }
 }
 
-/* numbers: o, c, nr, size. With window = size + 2, scratch: doubles [9][nr], [3][window][nr], [window][window][nr], then nr
+/* numbers: o, c, nr, points down * 100 + across. Scratch: doubles [taps][nr], [taps down][points across][nr], [points][nr], then nr
    filters as they are. */
 static void build_winograd(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t panel, void *dst, void *scratch)
 {
     (void)kern;
-    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], size = numbers[3], window = size + 2, panels = opf_round_up(o, nr) / nr;
-    double *g = scratch, *rows = g + 9 * nr, *u = rows + 3 * window * nr;
+    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], down = numbers[3] / 100, across = numbers[3] % 100, panels = opf_round_up(o, nr) / nr;
+    int64_t taps_down = w->rank > 3 ? w->dims[w->rank - 2] : 1, taps_across = w->dims[w->rank - 1], taps = taps_down * taps_across;
+    double *g = scratch, *rows = g + taps * nr, *u = rows + taps_down * across * nr;
     float  *out = dst;
     int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
-    const float *filters = lines_of(w, panel * nr, cols, (float *)(u + window * window * nr));
-    memset(g, 0, (size_t)(9 * nr) * sizeof *g);
+    const float *filters = lines_of(w, panel * nr, cols, (float *)(u + down * across * nr));
+    memset(g, 0, (size_t)(taps * nr) * sizeof *g);
     for (int64_t i = 0; i < c; i++) {
         for (int64_t j = 0; j < cols; j++)
-            for (int64_t t = 0; t < 9; t++)
-                g[t * nr + j] = (double)filters[(j * c + i) * 9 + t];
-        for (int64_t y = 0; y < 3; y++)
-            transform_axis(size, g + y * 3 * nr, rows + y * window * nr, nr, nr, nr);
-        for (int64_t x = 0; x < window; x++)
-            transform_axis(size, rows + x * nr, u + x * nr, window * nr, window * nr, nr);
-        for (int64_t p = 0; p < window * window; p++)
+            for (int64_t t = 0; t < taps; t++)
+                g[t * nr + j] = (double)filters[(j * c + i) * taps + t];
+        for (int64_t y = 0; y < taps_down; y++)
+            transform_axis(across, taps_across, g + y * taps_across * nr, rows + y * across * nr, nr, nr, nr);
+        for (int64_t x = 0; x < across; x++)
+            transform_axis(down, taps_down, rows + x * nr, u + x * nr, across * nr, across * nr, nr);
+        for (int64_t p = 0; p < down * across; p++)
             for (int64_t j = 0; j < nr; j++)
                 out[((p * panels + panel) * c + i) * nr + j] = (float)u[p * nr + j];
     }
 }
 
-opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, int64_t size)
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, const int64_t taps[2], const int64_t points[2])
 {
-    int64_t window = size + 2;
+    const int64_t all = points[0] * points[1];
     return (opf_weight_format){.name          = "winograd",
-                               .numbers       = {o, c, nr, size},
-                               .bytes         = (size_t)(window * window * opf_round_up(o, nr) * c) * sizeof(float),
+                               .numbers       = {o, c, nr, points[0] * 100 + points[1]},
+                               .bytes         = (size_t)(all * opf_round_up(o, nr) * c) * sizeof(float),
                                .units         = opf_round_up(o, nr) / nr,
                                .rows          = nr,
                                .build         = build_winograd,
-                               .scratch_bytes = (size_t)((9 + 3 * window + window * window) * nr) * sizeof(double) +
-                                                (size_t)(nr * c * 9) * sizeof(float)};
+                               .scratch_bytes = (size_t)((taps[0] * taps[1] + taps[0] * points[1] + all) * nr) * sizeof(double) +
+                                                (size_t)(nr * c * taps[0] * taps[1]) * sizeof(float)};
 }
 
 /* numbers: o per group, c, taps * 100 + lanes, groups */

@@ -12,6 +12,7 @@
 #include "base/round.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- run ---- */
 
@@ -35,19 +36,30 @@ static tile_place place_of(const opf_gemm_args *g, size_t tile)
 {
     const opf_winograd *w = &g->winograd;
     size_t              rest = tile % (w->down * w->across);
-    return (tile_place){tile / (w->down * w->across), (int64_t)(rest / w->across * w->size), (int64_t)(rest % w->across * w->size)};
+    return (tile_place){tile / (w->down * w->across), (int64_t)(rest / w->across * w->tile[0]), (int64_t)(rest % w->across * w->tile[1])};
+}
+
+/* Of the axes that are transformed the first one: both are alike. */
+static int axis_of(const opf_winograd *w)
+{
+    return w->taps[0] > 1 ? 0 : 1;
+}
+
+static int axes_of(const opf_winograd *w)
+{
+    return w->taps[0] > 1 && w->taps[1] > 1 ? 2 : 1;
 }
 
 static int inside(int64_t x, size_t size) /* [0, size of the window] */
 {
-    int64_t window = (int64_t)size + 2;
+    const int64_t window = (int64_t)size;
     return (int)(x < 0 ? 0 : x > window ? window : x);
 }
 
 /* The window's pixels inside the image, from planes. */
 static void read_window(const worker *work, opf_winograd_input *tile)
 {
-    const ptrdiff_t pixel = (ptrdiff_t)tile->c, row = ((ptrdiff_t)tile->size + 2) * pixel;
+    const ptrdiff_t pixel = (ptrdiff_t)tile->c, row = (ptrdiff_t)opf_winograd_window(&work->args->winograd, 1) * pixel;
     for (int i = tile->top; i < tile->bottom && tile->left < tile->right; i++)
         work->env->kern->copy_2d(tile->x + i * tile->row + tile->left * tile->pixel, tile->pixel, work->args->a_col,
                                  work->window + i * row + tile->left * pixel, pixel, (size_t)(tile->right - tile->left), tile->c);
@@ -56,28 +68,45 @@ static void read_window(const worker *work, opf_winograd_input *tile)
     tile->pixel = pixel;
 }
 
+/* A line becomes a column: the kernel of one axis goes down. */
+static opf_winograd_input turned(opf_winograd_input tile)
+{
+    const opf_winograd_input from = tile;
+    tile.row    = from.pixel;
+    tile.pixel  = from.row;
+    tile.top    = from.left;
+    tile.bottom = from.right;
+    tile.left   = from.top;
+    tile.right  = from.bottom;
+    return tile;
+}
+
 static void transform_tiles(const worker *work, size_t first, size_t n)
 {
     const opf_gemm_args   *g = work->args;
     const opf_winograd    *w = &g->winograd;
     const opf_gemm_window *window = &g->window;
     const float           *a = opf_ref_data(work->env, g->a);
+    const size_t           down = opf_winograd_window(w, 0), across = opf_winograd_window(w, 1);
     for (size_t i = 0; i < n; i++) {
         tile_place         place = place_of(g, first + i);
         int64_t            y = place.y - window->pad[1], x = place.x - window->pad[2];
-        opf_winograd_input tile = {.size    = (int)w->size,
+        opf_winograd_input tile = {.points  = (int)opf_winograd_window(w, axis_of(w)),
+                                   .axes    = axes_of(w),
                                    .x       = a + g->a_images[place.image] + y * window->in_stride[1] + x * window->in_stride[2],
                                    .row     = (ptrdiff_t)window->in_stride[1],
                                    .pixel   = (ptrdiff_t)window->in_stride[2],
-                                   .top     = inside(-y, w->size),
-                                   .bottom  = inside(window->in[1] - y, w->size),
-                                   .left    = inside(-x, w->size),
-                                   .right   = inside(window->in[2] - x, w->size),
+                                   .top     = inside(-y, down),
+                                   .bottom  = inside(window->in[1] - y, down),
+                                   .left    = inside(-x, across),
+                                   .right   = inside(window->in[2] - x, across),
                                    .c       = g->kc,
                                    .v       = work->v + i * w->v_row,
                                    .v_point = (ptrdiff_t)w->v_point};
         if (g->a_col != 1)
             read_window(work, &tile);
+        if (down == 1)
+            tile = turned(tile);
         work->env->kern->winograd_input(&tile);
     }
 }
@@ -147,7 +176,9 @@ static void finish_tile(worker *work, tile_place place, size_t i, size_t panel, 
     int64_t              width = g->window.out[2];
     size_t               pixel = (size_t)(place.y * width + place.x), cols;
     opf_gemm_tile        at    = opf_gemm_tile_at(work->env, g, place.image, 0, pixel, panel + k, &cols);
-    opf_winograd_output  out   = {.size           = (int)w->size,
+    opf_winograd_output  out   = {.points         = (int)opf_winograd_window(w, axis_of(w)),
+                                  .axes           = axes_of(w),
+                                  .size           = (int)w->tile[axis_of(w)],
                                   .m              = work->m + i * w->m_row + k * kern->nr,
                                   .m_point        = (ptrdiff_t)w->m_point,
                                   .bias           = at.bias,
@@ -157,8 +188,8 @@ static void finish_tile(worker *work, tile_place place, size_t i, size_t panel, 
                                   .residual       = at.residual,
                                   .residual_row   = (ptrdiff_t)width * at.residual_stride,
                                   .residual_pixel = at.residual_stride,
-                                  .rows           = (size_t)least((int64_t)w->size, g->window.out[1] - place.y),
-                                  .pixels         = (size_t)least((int64_t)w->size, width - place.x),
+                                  .rows           = (size_t)least((int64_t)w->tile[0], g->window.out[1] - place.y),
+                                  .pixels         = (size_t)least((int64_t)w->tile[1], width - place.x),
                                   .cols           = cols,
                                   .lo             = at.lo,
                                   .hi             = at.hi};
@@ -175,17 +206,17 @@ static void finish_row(worker *work, size_t first, size_t i, size_t end, size_t 
     const size_t         nr     = kern->nr, col = panel * nr, cols = g->n - col < n_panels * nr ? g->n - col : n_panels * nr;
     const bool           planes = g->c_col != 1;
     tile_place           place  = place_of(g, first + i);
-    int64_t              width = g->window.out[2], size = (int64_t)g->winograd.size, row = place.y * width + place.x;
-    size_t               pixels = (size_t)(least(width, place.x + (int64_t)(end - i) * size) - place.x), used;
+    int64_t              width = g->window.out[2], row = place.y * width + place.x;
+    size_t               pixels = (size_t)(least(width, place.x + (int64_t)((end - i) * g->winograd.tile[1])) - place.x), used;
     float               *c      = opf_gemm_tile_at(work->env, g, place.image, 0, (size_t)row, panel, &used).c;
     const ptrdiff_t      pixel  = planes ? (ptrdiff_t)cols : g->c_row;
     target               to     = {planes ? work->pixels : c, planes ? (ptrdiff_t)pixels * pixel : (ptrdiff_t)width * pixel, pixel};
     for (size_t k = 0; k < n_panels; k++)
         for (size_t t = i; t < end; t++) {
-            const target tile = {to.c + (ptrdiff_t)((t - i) * g->winograd.size) * pixel, to.row, pixel};
+            const target tile = {to.c + (ptrdiff_t)((t - i) * g->winograd.tile[1]) * pixel, to.row, pixel};
             finish_tile(work, place_of(g, first + t), t, panel, k, &tile);
         }
-    for (int64_t r = 0; r < least(size, g->window.out[1] - place.y); r++) {
+    for (int64_t r = 0; r < least((int64_t)g->winograd.tile[0], g->window.out[1] - place.y); r++) {
         float *line = to.c + r * to.row;
         if (g->epilogue.program.n != 0) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
@@ -220,7 +251,7 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     work->window = (float *)(void *)(scratch + at);
     at += g->a_col == 1 ? 0 : opf_round_64(points * g->kc * sizeof(float));
     work->pixels = (float *)(void *)(scratch + at);
-    at += g->c_col == 1 ? 0 : opf_round_64(w->size * w->size * w->tiles * w->m_row * sizeof(float));
+    at += g->c_col == 1 ? 0 : opf_round_64(w->tile[0] * w->tile[1] * w->tiles * w->m_row * sizeof(float));
     work->panel = (float *)(void *)(scratch + at);
     at += opf_round_64(g->taps * g->kc * kern->nr * sizeof(float));
     work->filters = (float *)(void *)(scratch + at);
@@ -253,8 +284,8 @@ void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t ima
     const opf_gemm_args *g    = args;
     const opf_winograd  *w    = &g->winograd;
     worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
-    const size_t         from = (image * w->down + first / w->size) * w->across;
-    const size_t         all  = (opf_divide_up(end, w->size) - first / w->size) * w->across, blocks = opf_divide_up(all, w->tiles);
+    const size_t         from = (image * w->down + first / w->tile[0]) * w->across;
+    const size_t         all  = (opf_divide_up(end, w->tile[0]) - first / w->tile[0]) * w->across, blocks = opf_divide_up(all, w->tiles);
     (void)scratch_layout(g, env->kern, &work, scratch);
     for (size_t block = 0; block < blocks; block++) {
         const size_t at = all * block / blocks, n = all * (block + 1) / blocks - at;
@@ -269,28 +300,59 @@ void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t ima
 
 /* ---- lowering ---- */
 
+/* Every way to compute a convolution of so many taps, the one of fewest products first. Others of more points exceed the bounds
+   of their errors (docs/decisions.md). */
+typedef struct {
+    const char *kernel;
+    size_t      taps[2], tile[2];
+} form;
+
+static const form forms[] = {
+    {"winograd_f32_4x4", {3, 3}, {4, 4}}, {"winograd_f32_2x2", {3, 3}, {2, 2}}, {"winograd_f32_2x2", {5, 5}, {2, 2}},
+    {"winograd_f32_1x4", {1, 3}, {1, 4}}, {"winograd_f32_1x2", {1, 3}, {1, 2}}, {"winograd_f32_1x2", {1, 5}, {1, 2}},
+    {"winograd_f32_1x2", {1, 7}, {1, 2}}, {"winograd_f32_4x1", {3, 1}, {4, 1}}, {"winograd_f32_2x1", {3, 1}, {2, 1}},
+    {"winograd_f32_2x1", {5, 1}, {2, 1}}, {"winograd_f32_2x1", {7, 1}, {2, 1}},
+};
+
 static bool can_be(const opf_gemm_args *args)
 {
     const opf_gemm_window *w = &args->window;
     for (int i = 0; i < 3; i++)
-        if (w->kernel[i] != (i == 0 ? 1 : 3) || w->stride[i] != 1 || w->dilation[i] != 1)
+        if (w->stride[i] != 1 || (w->dilation[i] != 1 && w->kernel[i] != 1))
             return false;
-    return args->rows == OPF_ROWS_WINDOW && args->groups == 1 && args->prologue.program.n == 0 && w->in[0] == 1 && w->out[0] == 1 &&
-           args->m != 0 && args->images != 0;
+    return args->rows == OPF_ROWS_WINDOW && args->groups == 1 && args->prologue.program.n == 0 && w->kernel[0] == 1 && w->in[0] == 1 &&
+           w->out[0] == 1 && args->m != 0 && args->images != 0;
 }
 
-static size_t tiles_of(const opf_gemm_args *args, size_t size)
+static size_t tiles_of(const opf_gemm_args *args, const form *f)
 {
-    return args->images * opf_divide_up((size_t)args->window.out[1], size) * opf_divide_up((size_t)args->window.out[2], size);
+    return args->images * opf_divide_up((size_t)args->window.out[1], f->tile[0]) * opf_divide_up((size_t)args->window.out[2], f->tile[1]);
 }
 
-static bool is_faster(const opf_gemm_args *args, size_t size, size_t tiles_of_large)
+static size_t points_of(const form *f)
 {
-    size_t tiles = tiles_of(args, size), bytes = (size + 2) * (size + 2) * sizeof(float) * args->kc * args->n;
-    return args->kc >= OPF_COST_WINOGRAD_CHANNELS && args->n >= OPF_COST_WINOGRAD_CHANNELS &&
-           tiles * size * size >= 16 * OPF_COST_WINOGRAD_TILES &&
-           (bytes <= OPF_COST_WINOGRAD_LARGE || args->images * args->m >= tiles_of_large * size * size) &&
-           args->images * args->m * 16 >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * size * size * tiles;
+    return (f->tile[0] + f->taps[0] - 1) * (f->tile[1] + f->taps[1] - 1);
+}
+
+/* Other taps than 3x3 save less, and have bounds of their own. */
+static bool pays(const opf_gemm_args *args, const form *f, size_t tiles)
+{
+    const size_t area = f->tile[0] * f->tile[1], channels = args->kc < args->n ? args->kc : args->n;
+    if (f->taps[0] == 3 && f->taps[1] == 3)
+        return channels >= OPF_COST_WINOGRAD_CHANNELS && tiles * area >= 16 * OPF_COST_WINOGRAD_TILES &&
+               args->images * args->m * 16 >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * area * tiles;
+    return channels >= OPF_COST_TAPS_CHANNELS && tiles >= OPF_COST_TAPS_TILES &&
+           points_of(f) * tiles * 16 <= OPF_COST_TAPS_PRODUCTS * args->taps * args->images * args->m;
+}
+
+static bool is_faster(const opf_gemm_args *args, const form *f, bool wide)
+{
+    const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
+    const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
+    const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->kc * args->n;
+    const bool   four  = f->tile[0] == 4 || f->tile[1] == 4;
+    return pays(args, f, tiles) && (!four || (OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && tiles >= fours)) &&
+           (bytes <= OPF_COST_WINOGRAD_LARGE || args->images * args->m >= large * area);
 }
 
 /*
@@ -309,46 +371,50 @@ static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t filter_by
     return opf_divide_up(all, within);
 }
 
-/* The transformed filters, in place of the 9 taps; NULL: the budget has no more room. A batch has room for twice as much, as its
+/* The transformed filters, in place of the taps; NULL: the budget has no more room. A batch has room for twice as much, as its
    images take more, too. */
-static const float *filters_of(const opf_planner *planner, const opf_gemm_args *args, const opf_const *w, size_t size, opf_weight_format *format)
+static const float *filters_of(const opf_planner *planner, const opf_gemm_args *args, const opf_const *w, const form *f, opf_weight_format *format)
 {
     enum { BATCH = 4 };
     const opf_kern *kern = planner->options->kern;
-    *format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, (int64_t)size);
-    return opf_weights_get_extra(planner->options->weights, w, format, format->bytes - format->bytes / ((size + 2) * (size + 2)) * 9,
+    const int64_t   taps[] = {(int64_t)f->taps[0], (int64_t)f->taps[1]};
+    const int64_t   points[] = {(int64_t)f->tile[0] + taps[0] - 1, (int64_t)f->tile[1] + taps[1] - 1};
+    *format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, taps, points);
+    return opf_weights_get_extra(planner->options->weights, w, format, format->bytes - format->bytes / points_of(f) * args->taps,
                                  args->images < BATCH ? 1 : 2);
 }
 
 void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const opf_const *w)
 {
     enum { COLUMNS = 64 };
-    const opf_kern *kern = planner->options->kern;
+    const opf_kern   *kern = planner->options->kern;
+    const float      *u    = NULL;
+    const form       *f    = NULL;
+    opf_weight_format format;
     if (planner->options->exact || !can_be(args))
         return;
-    const bool   wide  = kern->level == OPF_CPU_AVX512;
-    const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
-    const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
-    const bool   four  = OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && tiles_of(args, 4) >= fours && is_faster(args, 4, large);
-    size_t            size = four ? 4 : 2;
-    opf_weight_format format;
-    const float      *u = four ? filters_of(planner, args, w, 4, &format) : NULL;
-    if (u == NULL && is_faster(args, size = 2, large)) /* the smaller form may still be paid for */
-        u = filters_of(planner, args, w, 2, &format);
+    for (size_t i = 0; u == NULL && i < sizeof forms / sizeof *forms; i++) { /* where one is too large, a smaller one may still be paid for */
+        f = &forms[i];
+        if ((int64_t)f->taps[0] == args->window.kernel[1] && (int64_t)f->taps[1] == args->window.kernel[2] &&
+            is_faster(args, f, kern->level == OPF_CPU_AVX512))
+            u = filters_of(planner, args, w, f, &format);
+    }
     if (u == NULL)
         return;
     opf_winograd *plan   = &args->winograd;
     size_t        panels = opf_divide_up(args->n, kern->nr), most = COLUMNS / kern->nr == 0 ? 1 : COLUMNS / kern->nr;
     plan->u              = u;
     plan->filters        = w;
-    plan->size           = size;
-    plan->down           = opf_divide_up((size_t)args->window.out[1], size);
-    plan->across         = opf_divide_up((size_t)args->window.out[2], size);
+    plan->kernel         = f->kernel;
+    memcpy(plan->taps, f->taps, sizeof plan->taps);
+    memcpy(plan->tile, f->tile, sizeof plan->tile);
+    plan->down           = opf_divide_up((size_t)args->window.out[1], f->tile[0]);
+    plan->across         = opf_divide_up((size_t)args->window.out[2], f->tile[1]);
     plan->panels         = opf_divide_up(panels, opf_divide_up(panels, most));
     /* Rows of V do not follow one another at a power of two, which would map them to few sets of L1. */
     plan->v_row   = (args->kc + 15) / 16 * 16 + 16;
     plan->m_row   = plan->panels * kern->nr;
-    plan->tiles   = tiles_of_block(plan, tiles_of(args, size), (size_t)format.bytes, opf_divide_up(panels, plan->panels));
+    plan->tiles   = tiles_of_block(plan, tiles_of(args, f), (size_t)format.bytes, opf_divide_up(panels, plan->panels));
     plan->v_point = plan->tiles * plan->v_row + 16;
     plan->m_point = plan->tiles * plan->m_row + 16;
 }
@@ -358,7 +424,7 @@ void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan
     const opf_winograd *w   = &args->winograd;
     size_t              all = args->images * w->down * w->across;
     worker              work;
-    step->kernel        = w->size == 2 ? "winograd_f32_2x2" : "winograd_f32_4x4";
+    step->kernel        = w->kernel;
     step->run           = run_winograd;
     step->units         = opf_divide_up(all, w->tiles) * opf_divide_up(args->panels, w->panels);
     step->scratch_bytes = scratch_layout(args, kern, &work, NULL);

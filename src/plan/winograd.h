@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3) or F(2x2, 3x3): a variant of the product step. Bias, residual, clamp and epilogue
- * are those of the product; a tile whose sums are not finite is computed again by it.
+ * Convolutions of stride 1 and few taps, along both axes or one, by Winograd's tiles: a variant of the product step. Bias, residual,
+ * clamp and epilogue are those of the product; a tile whose sums are not finite is computed again by it.
  */
 #ifndef OPF_PLAN_WINOGRAD_H
 #define OPF_PLAN_WINOGRAD_H
 
 #include "plan/gemm.h"
 
+/* Of an axis: 0, down, or 1, across. */
+static inline size_t opf_winograd_window(const opf_winograd *w, int axis)
+{
+    return w->tile[axis] + w->taps[axis] - 1;
+}
+
 static inline size_t opf_winograd_points(const opf_winograd *w)
 {
-    return (w->size + 2) * (w->size + 2);
+    return opf_winograd_window(w, 0) * opf_winograd_window(w, 1);
 }
 
 /* Fills args->winograd where it is faster; args are complete but for the epilogue, w are the filters. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transforms of F(4x4, 3x3) and F(2x2, 3x3) as matrices: B^T d B before the products, A^T m A after them. */
+/* Winograd's transforms as matrices, made from their points: B^T d B before the products, A^T m A after them. */
 #include "kernels/level.h"
 
 #include <math.h>
@@ -7,75 +7,89 @@
 enum { NR = 8 }; /* of the scalar product */
 enum { TILE = OPF_WINOGRAD_TILE, WINDOW = OPF_WINOGRAD_WINDOW };
 
-static const double root = 1.4142135623730950488;
-
-static void input_1d(int size, const double r[WINDOW], double o[WINDOW])
+/* Coefficients of the product of x^2 - a^2 over all pairs but one. */
+static void product_of_others(int points, int but, double q[WINDOW])
 {
-    if (size == 2) {
-        o[0] = r[0] - r[2];
-        o[1] = r[1] + r[2];
-        o[2] = r[2] - r[1];
-        o[3] = r[1] - r[3];
-        return;
+    const double *a = opf_winograd_pairs(points);
+    int           n = 0; /* of them */
+    for (int i = 0; i < WINDOW; i++)
+        q[i] = i == 0;
+    for (int k = 0; k < points / 2 - 1; k++) {
+        if (k == but)
+            continue;
+        n += 2;
+        for (int i = n; i >= 0; i--)
+            q[i] = (i < 2 ? 0 : q[i - 2]) - a[k] * a[k] * q[i];
     }
-    o[0] = r[0] - 2.5 * r[2] + r[4];
-    o[1] = r[4] - 2 * r[2] - root * (r[1] - 0.5 * r[3]);
-    o[2] = r[4] - 2 * r[2] + root * (r[1] - 0.5 * r[3]);
-    o[3] = r[4] - 0.5 * r[2] + root * (r[3] - 0.5 * r[1]);
-    o[4] = r[4] - 0.5 * r[2] - root * (r[3] - 0.5 * r[1]);
-    o[5] = r[1] - 2.5 * r[3] + r[5];
 }
 
-static void output_1d(int size, const double m[WINDOW], double y[TILE])
+/* B^T: a row a point, the polynomial that is zero at all others. */
+static void input_matrix(int points, double b[WINDOW][WINDOW])
 {
-    const double a = m[1] + m[2], b = m[1] - m[2];
-    if (size == 2) {
-        y[0] = m[0] + a;
-        y[1] = b - m[3];
-        return;
+    const double *a = opf_winograd_pairs(points);
+    double        q[WINDOW];
+    for (int i = 0; i < WINDOW * WINDOW; i++)
+        b[i / WINDOW][i % WINDOW] = 0;
+    product_of_others(points, -1, q);
+    for (int i = 0; i < points - 1; i++) {
+        b[0][i]              = q[i] / q[0];
+        b[points - 1][i + 1] = q[i];
     }
-    const double c = m[3] + m[4], d = m[3] - m[4];
-    y[0] = m[0] + a + c;
-    y[1] = root * (0.5 * b + d);
-    y[2] = 0.5 * a + 2 * c;
-    y[3] = root * (0.25 * b + 2 * d) + m[5];
+    for (int k = 0; k < points / 2 - 1; k++) {
+        product_of_others(points, k, q);
+        for (int i = 0; i < points - 2; i++)
+            for (int sign = 0; sign < 2; sign++) { /* times x(x + a), x(x - a) */
+                b[1 + 2 * k + sign][i + 2] += q[i];
+                b[1 + 2 * k + sign][i + 1] += (sign ? -a[k] : a[k]) * q[i];
+            }
+    }
+}
+
+/* A^T: a row a result, powers of the points. */
+static void output_matrix(int points, int size, double b[WINDOW][WINDOW])
+{
+    for (int i = 0; i < size; i++) {
+        b[i][0]          = i == 0;
+        b[i][points - 1] = i == size - 1;
+        for (int p = 1; p < points - 1; p++)
+            b[i][p] = pow((p % 2 ? 1 : -1) * opf_winograd_pairs(points)[(p - 1) / 2], i);
+    }
+}
+
+/* M x M^T, or M x of one axis. x and y: [rows][WINDOW]. */
+static void transform(double m[WINDOW][WINDOW], int from, int to, int axes, double x[WINDOW][WINDOW], double y[WINDOW][WINDOW])
+{
+    double t[WINDOW][WINDOW];
+    for (int i = 0; i < to; i++)
+        for (int j = 0; j < (axes == 2 ? from : 1); j++) {
+            t[i][j] = 0;
+            for (int k = 0; k < from; k++)
+                t[i][j] += m[i][k] * x[k][j];
+        }
+    for (int i = 0; i < to; i++)
+        for (int j = 0; j < (axes == 2 ? to : 1); j++) {
+            y[i][j] = axes == 2 ? 0 : t[i][0];
+            for (int k = 0; k < (axes == 2 ? from : 0); k++)
+                y[i][j] += t[i][k] * m[j][k];
+        }
 }
 
 static void winograd_input(const opf_winograd_input *tile)
 {
-    const int window = tile->size + 2;
+    const int columns = tile->axes == 2 ? tile->points : 1;
+    double    b[WINDOW][WINDOW], x[WINDOW][WINDOW], v[WINDOW][WINDOW];
+    input_matrix(tile->points, b);
     for (size_t c = 0; c < tile->c; c++) {
-        double t[WINDOW][WINDOW], column[WINDOW], o[WINDOW];
-        for (int j = 0; j < window; j++) {
-            for (int i = 0; i < window; i++) {
+        for (int i = 0; i < tile->points; i++)
+            for (int j = 0; j < columns; j++) {
                 const bool inside = i >= tile->top && i < tile->bottom && j >= tile->left && j < tile->right;
-                column[i]         = inside ? (double)tile->x[i * tile->row + j * tile->pixel + (ptrdiff_t)c] : 0;
+                x[i][j]           = inside ? (double)tile->x[i * tile->row + j * tile->pixel + (ptrdiff_t)c] : 0;
             }
-            input_1d(tile->size, column, o);
-            for (int i = 0; i < window; i++)
-                t[i][j] = o[i];
-        }
-        for (int i = 0; i < window; i++) {
-            input_1d(tile->size, t[i], o);
-            for (int j = 0; j < window; j++)
-                tile->v[(i * window + j) * tile->v_point + (ptrdiff_t)c] = (float)o[j];
-        }
+        transform(b, tile->points, tile->points, tile->axes, x, v);
+        for (int i = 0; i < tile->points; i++)
+            for (int j = 0; j < columns; j++)
+                tile->v[(i * columns + j) * tile->v_point + (ptrdiff_t)c] = (float)v[i][j];
     }
-}
-
-static void transform_back(const opf_winograd_output *tile, const float *m, double y[TILE][TILE])
-{
-    const int window = tile->size + 2;
-    double    t[TILE][WINDOW], column[WINDOW], o[TILE];
-    for (int j = 0; j < window; j++) {
-        for (int i = 0; i < window; i++)
-            column[i] = (double)m[(i * window + j) * tile->m_point];
-        output_1d(tile->size, column, o);
-        for (int i = 0; i < tile->size; i++)
-            t[i][j] = o[i];
-    }
-    for (int i = 0; i < tile->size; i++)
-        output_1d(tile->size, t[i], y[i]);
 }
 
 static float clamp(float x, float lo, float hi) /* NaN passes */
@@ -86,21 +100,25 @@ static float clamp(float x, float lo, float hi) /* NaN passes */
 
 static bool winograd_output(const opf_winograd_output *tile)
 {
-    float sums[TILE][TILE][NR];
+    const int columns = tile->axes == 2 ? tile->points : 1, across = tile->axes == 2 ? tile->size : 1;
+    float     sums[TILE * TILE][NR];
+    double    a[WINDOW][WINDOW], m[WINDOW][WINDOW], y[WINDOW][WINDOW];
+    output_matrix(tile->points, tile->size, a);
     for (size_t n = 0; n < tile->cols; n++) {
-        double y[TILE][TILE];
-        transform_back(tile, tile->m + n, y);
-        for (int i = 0; i < tile->size * tile->size; i++) {
-            float *sum = &sums[i / tile->size][i % tile->size][n];
-            *sum       = (float)y[i / tile->size][i % tile->size];
-            if (!isfinite(*sum))
+        for (int i = 0; i < tile->points; i++)
+            for (int j = 0; j < columns; j++)
+                m[i][j] = (double)tile->m[(i * columns + j) * tile->m_point + (ptrdiff_t)n];
+        transform(a, tile->points, tile->size, tile->axes, m, y);
+        for (int i = 0; i < tile->size * across; i++) {
+            sums[i][n] = (float)y[i / across][i % across];
+            if (!isfinite(sums[i][n]))
                 return false;
         }
     }
     for (size_t i = 0; i < tile->rows; i++)
         for (size_t j = 0; j < tile->pixels; j++)
             for (size_t n = 0; n < tile->cols; n++) {
-                float x = sums[i][j][n] + (tile->bias ? tile->bias[n] : 0.0f);
+                float x = sums[i * (size_t)across + j][n] + (tile->bias ? tile->bias[n] : 0.0f);
                 if (tile->residual)
                     x += tile->residual[(ptrdiff_t)i * tile->residual_row + (ptrdiff_t)j * tile->residual_pixel + (ptrdiff_t)n];
                 tile->c[(ptrdiff_t)i * tile->row + (ptrdiff_t)j * tile->pixel + (ptrdiff_t)n] = clamp(x, tile->lo, tile->hi);
