@@ -163,7 +163,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
         args.rows = OPF_ROWS_GATHER; /* taps too short for a loop of their own */
     else if (!computed && !few)
         opf_winograd_choose(planner, &args, c->w);
-    if (planar && args.rows == OPF_ROWS_WINDOW && args.winograd.u == NULL) {
+    if (planar && args.rows == OPF_ROWS_WINDOW && !opf_winograd_reads_planes(&args.winograd)) {
         matrix = !computed && is_pointwise(c) && opf_place_linear(&c->x, 2, c->x.rank - 1, &row);
         if (!matrix)
             OPF_TRY(opf_plan_dense(planner, &c->x, order, error));

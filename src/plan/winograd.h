@@ -19,6 +19,12 @@ static inline size_t opf_winograd_points(const opf_winograd *w)
     return opf_winograd_window(w, 0) * opf_winograd_window(w, 1);
 }
 
+/* Whether there is one that takes planes as they are: it reads several pixels of a line, and none more than four times. */
+static inline bool opf_winograd_reads_planes(const opf_winograd *w)
+{
+    return w->u != NULL && w->tile[1] > 1 && opf_winograd_points(w) <= 4 * w->tile[0] * w->tile[1];
+}
+
 /* Fills args->winograd where it is faster; args are complete but for the epilogue, w are the filters. */
 void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const opf_const *w);
 

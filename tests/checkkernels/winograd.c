@@ -1,41 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tile of a 3x3 convolution through both transforms and the products of the level: within 2 D(9 c) of the size of its
- * terms in the mean and 16 D(9 c) at most, any part of it outside the image; what is not finite is refused.
+ * A tile of every form through both transforms and the products of the level: within 2 D(taps c) of the size of its terms in the
+ * mean and 16 D(taps c) at most, any part of it outside the image; what is not finite is refused.
  */
 #include "check.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_NR = 32, MAX_C = 64, MAX_MR = 32, MAX_POINTS = OPF_WINOGRAD_WINDOW * OPF_WINOGRAD_WINDOW };
+enum { MAX_NR = 32, MAX_C = 64, MAX_MR = 32, MAX_POINTS = 36, FORMS = 7 };
+static const struct {
+    int points, axes, size;
+} forms[FORMS] = {{6, 2, 4}, {4, 2, 2}, {6, 2, 2}, {6, 1, 4}, {4, 1, 2}, {6, 1, 2}, {8, 1, 2}};
 
-/* G g G^T, the transform of a filter, by Lagrange's weights of the points. */
-static void transform_filter(int size, const float *g, double *u)
+/* G, by Lagrange's weights of the points. */
+static void filter_matrix(int points, int taps, double rows[OPF_WINOGRAD_WINDOW][OPF_WINOGRAD_WINDOW])
 {
-    static const double units[] = {1, -1};
-    const double        roots[] = {sqrt(0.5), -sqrt(0.5), sqrt(2), -sqrt(2)}, *points = size == 2 ? units : roots;
-    double              rows[OPF_WINOGRAD_WINDOW][3] = {{1, 0, 0}};
-    const int           window = size + 2;
-    for (int p = 0; p < size; p++)
-        for (int k = 0; k < 3; k++)
-            rows[1 + p][k] = pow(points[p], k) / (size == 2 ? 2 : p < 2 ? -1.5 : 6);
-    rows[window - 1][2] = 1;
-    for (int i = 0; i < window; i++)
-        for (int j = 0; j < window; j++) {
-            u[i * window + j] = 0;
-            for (int a = 0; a < 3; a++)
-                for (int b = 0; b < 3; b++)
-                    u[i * window + j] += rows[i][a] * rows[j][b] * (double)g[a * 3 + b];
+    double at[OPF_WINOGRAD_WINDOW] = {0};
+    for (int p = 1; p < points - 1; p++)
+        at[p] = (p % 2 ? 1 : -1) * (points == 4 ? 1 : points == 6 ? (p < 3 ? sqrt(0.5) : sqrt(2)) : p < 3 ? 0.5 : p < 5 ? 1 : 2);
+    for (int p = 0; p < points; p++)
+        for (int k = 0; k < taps; k++) {
+            double weight = 1;
+            for (int q = 0; q < points - 1; q++)
+                weight *= p == 0 || q == p ? 1 : at[p] - at[q];
+            rows[p][k] = p == points - 1 ? k == taps - 1 : pow(at[p], k) / weight;
         }
 }
 
 typedef struct problem {
-    size_t              c, cols, points;
+    size_t              c, cols, points, taps, form;
+    int                 down, across; /* taps */
     opf_winograd_input  in;
     opf_winograd_output out;
-    float              *w; /* [cols][c][9] */
+    float              *w; /* [cols][c][taps] */
 } problem;
+
+/* G g G^T or G g, the transform of a filter. */
+static void transform_filter(const problem *p, double rows[OPF_WINOGRAD_WINDOW][OPF_WINOGRAD_WINDOW], const float *g, double *u)
+{
+    const int columns = p->in.axes == 2 ? p->in.points : 1;
+    for (int i = 0; i < p->in.points; i++)
+        for (int j = 0; j < columns; j++) {
+            u[i * columns + j] = 0;
+            for (int a = 0; a < p->down; a++)
+                for (int b = 0; b < p->across; b++)
+                    u[i * columns + j] += rows[i][a] * (columns == 1 ? 1 : rows[j][b]) * (double)g[a * p->across + b];
+        }
+}
 
 static void make_problem(checker *check, problem *p)
 {
@@ -43,19 +55,26 @@ static void make_problem(checker *check, problem *p)
     memset(p, 0, sizeof *p);
     p->c    = 1 + (size_t)check_random(check, MAX_C);
     p->cols = check_random(check, 2) ? nr : 1 + (size_t)check_random(check, nr);
-    p->w    = check_array(check, p->cols * p->c * 9);
-    check_fill(check, p->w, p->cols * p->c * 9, 1);
     opf_winograd_input *in = &p->in;
-    in->size = p->out.size = check_random(check, 2) ? 4 : 2;
+    p->form                = (size_t)check_random(check, FORMS);
+    in->points = p->out.points = forms[p->form].points;
+    in->axes = p->out.axes = forms[p->form].axes;
+    p->out.size            = forms[p->form].size;
     in->c                  = p->c;
-    const int window       = in->size + 2;
-    p->points              = (size_t)(window * window);
-    in->bottom = in->right = window;
+    const int height_all = in->points, width_all = in->axes == 2 ? in->points : 1;
+    p->down              = in->points - p->out.size + 1;
+    p->across            = in->axes == 2 ? p->down : 1;
+    p->taps              = (size_t)(p->down * p->across);
+    p->points            = (size_t)(height_all * width_all);
+    p->w                 = check_array(check, p->cols * p->c * p->taps);
+    check_fill(check, p->w, p->cols * p->c * p->taps, 1);
+    in->bottom = height_all;
+    in->right  = width_all;
     if (check_random(check, 2)) {
-        in->top    = (int)check_random(check, (uint64_t)window - 2);
-        in->bottom = in->top + (int)check_random(check, (uint64_t)(window + 1 - in->top));
-        in->left   = (int)check_random(check, (uint64_t)window - 2);
-        in->right  = in->left + (int)check_random(check, (uint64_t)(window + 1 - in->left));
+        in->top    = (int)check_random(check, (uint64_t)height_all - 2);
+        in->bottom = in->top + (int)check_random(check, (uint64_t)(height_all + 1 - in->top));
+        in->left   = (int)check_random(check, (uint64_t)(width_all + 1) / 2);
+        in->right  = in->left + (int)check_random(check, (uint64_t)(width_all + 1 - in->left));
     }
     /* Only the pixels inside exist. */
     const ptrdiff_t height = in->bottom - in->top, width = in->right - in->left;
@@ -82,19 +101,21 @@ static void multiply(checker *check, problem *p, float *m)
 {
     const size_t nr = check->kern->nr;
     static _Alignas(64) float panels[MAX_POINTS][MAX_C * MAX_NR];
+    double rows[OPF_WINOGRAD_WINDOW][OPF_WINOGRAD_WINDOW];
+    filter_matrix(p->in.points, p->down, rows);
     memset(panels, 0, sizeof panels);
     for (size_t n = 0; n < p->cols; n++)
         for (size_t c = 0; c < p->c; c++) {
             double u[MAX_POINTS];
-            transform_filter(p->in.size, p->w + (n * p->c + c) * 9, u);
+            transform_filter(p, rows, p->w + (n * p->c + c) * p->taps, u);
             for (size_t k = 0; k < p->points; k++)
                 panels[k][c * nr + n] = (float)u[k];
         }
     for (size_t k = 0; k < p->points; k++) {
-        const float *rows[MAX_MR];
+        const float *a[MAX_MR];
         for (size_t r = 0; r < check->kern->mr; r++)
-            rows[r] = p->in.v + (ptrdiff_t)k * p->in.v_point;
-        const opf_gemm_tile tile = {.a = rows, .taps = 1, .kc = p->c, .b = panels[k], .c = m + k * nr,
+            a[r] = p->in.v + (ptrdiff_t)k * p->in.v_point;
+        const opf_gemm_tile tile = {.a = a, .taps = 1, .kc = p->c, .b = panels[k], .c = m + k * nr,
                                     .lo = -INFINITY, .hi = INFINITY};
         check->kern->gemm(&tile, 1, nr);
     }
@@ -105,8 +126,9 @@ static double element(const problem *p, size_t i, size_t j, size_t n, double *sq
     double sum = 0;
     *squares   = 0;
     for (size_t c = 0; c < p->c; c++)
-        for (size_t t = 0; t < 9; t++) {
-            const double x = input_at(&p->in, (int)(i + t / 3), (int)(j + t % 3), c) * (double)p->w[(n * p->c + c) * 9 + t];
+        for (size_t t = 0; t < p->taps; t++) {
+            const size_t y = i + t / (size_t)p->across, left = j + t % (size_t)p->across;
+            const double x = input_at(&p->in, (int)y, (int)left, c) * (double)p->w[(n * p->c + c) * p->taps + t];
             sum += x;
             *squares += x * x;
         }
@@ -121,9 +143,9 @@ static float clamp(double x, float lo, float hi)
 static void run(checker *check, int index)
 {
     (void)index;
-    double mean_sum = 0;
-    int    mean_n   = 0;
-    for (int round = 0; round < 120 && !check->failed; round++) {
+    double mean_sum[FORMS] = {0};
+    int    mean_n[FORMS]   = {0};
+    for (int round = 0; round < 60 * FORMS && !check->failed; round++) {
         problem p;
         check_reset(check);
         make_problem(check, &p);
@@ -140,8 +162,9 @@ static void run(checker *check, int index)
         out->m                   = m;
         out->m_point             = (ptrdiff_t)nr;
         out->bias                = check_random(check, 2) ? bias : NULL;
-        out->rows                = 1 + (size_t)check_random(check, (uint64_t)out->size);
-        out->pixels              = 1 + (size_t)check_random(check, (uint64_t)out->size);
+        const bool lies          = out->axes == 1 && check_random(check, 2); /* the one axis: in the result any of the two */
+        out->rows                = lies ? 1 : 1 + (size_t)check_random(check, (uint64_t)out->size);
+        out->pixels              = out->axes == 1 && !lies ? 1 : 1 + (size_t)check_random(check, (uint64_t)out->size);
         out->cols                = p.cols;
         out->pixel               = (ptrdiff_t)(p.cols + check_random(check, 10));
         out->row                 = (ptrdiff_t)out->pixels * out->pixel;
@@ -163,7 +186,7 @@ static void run(checker *check, int index)
         if (stored && broken)
             check_fail(check, "stored a tile that is not finite");
 
-        const double d = 2e-8 * sqrt(9.0 * (double)p.c) + 1.5e-7;
+        const double d = 2e-8 * sqrt((double)(p.taps * p.c)) + 1.5e-7, scale = (double)(p.taps * p.c); /* inputs and weights of unit variance */
         double       error2 = 0, scale2 = 0;
         for (size_t at = 0; stored && at < size; at++) {
             const size_t i = at / (size_t)out->row, j = at % (size_t)out->row / (size_t)out->pixel, n = at % (size_t)out->pixel;
@@ -174,19 +197,20 @@ static void run(checker *check, int index)
             }
             double       squares;
             const double more = (out->bias ? (double)bias[n] : 0) + (kind == 0 ? 0 : (double)(kind == 1 ? before : residual)[at]);
-            const float  want = clamp(element(&p, i, j, n, &squares) + more, out->lo, out->hi);
-            const double err  = fabs((double)c[at] - (double)want), scale = 9.0 * (double)p.c; /* inputs and weights of unit variance */
+            const float  want = clamp(element(&p, lies ? j : i, lies ? 0 : j, n, &squares) + more, out->lo, out->hi);
+            const double err  = fabs((double)c[at] - (double)want);
             if (!(err <= 16 * d * sqrt(scale)))
-                check_fail(check, "%zu channels, pixel %zu,%zu column %zu: %.9g, must be %.9g", p.c, i, j, n, (double)c[at], (double)want);
+                check_fail(check, "form %zu, %zu channels, pixel %zu,%zu column %zu: %.9g, must be %.9g", p.form, p.c, i, j, n, (double)c[at], (double)want);
             error2 += err * err;
             scale2 += scale;
         }
-        mean_sum += scale2 > 0 ? error2 / (scale2 * 4 * d * d) : 0;
-        mean_n++;
+        mean_sum[p.form] += scale2 > 0 ? error2 / (scale2 * 4 * d * d) : 0;
+        mean_n[p.form]++;
         check_bands(check);
     }
-    if (mean_sum > mean_n)
-        check_fail(check, "the mean error is %.3f times 2 D", sqrt(mean_sum / mean_n));
+    for (size_t f = 0; f < FORMS; f++)
+        if (mean_sum[f] > mean_n[f])
+            check_fail(check, "form %zu: the mean error is %.3f times 2 D", f, sqrt(mean_sum[f] / mean_n[f]));
 }
 
 static const check_slot slots[] = {
