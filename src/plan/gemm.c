@@ -184,18 +184,18 @@ static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_e
     const bool             blocked  = winograd && g->winograd.tiles <= 2 * g->winograd.across; /* reads filters as often without bands */
     /* The tiles that overhang a cropped image would see lines that no one needs. */
     if ((winograd && w->out[1] - w->pad[1] + w->kernel[1] - 1 < w->in[1]) || g->rows == OPF_ROWS_PLANES || (g->b == NULL && !winograd) || g->part != 0 || g->n_parts != 0 || g->scatter != NULL ||
-        g->groups != 1 || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
+        (g->groups != 1 && !winograd) || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
         return OPF_OK;
-    const bool            dense_in = g->a_col == 1 && w->in_stride[2] == (int64_t)g->kc && w->in_stride[1] == w->in[2] * w->in_stride[2];
+    const bool            dense_in = g->a_col == 1 && w->in_stride[2] == (int64_t)(g->groups * g->kc) && w->in_stride[1] == w->in[2] * w->in_stride[2];
     opf_image_lines       lines    = opf_window_lines(w);
     lines.run      = winograd ? opf_winograd_run_lines : opf_gemm_run_lines;
     lines.x        = g->a;
     lines.y        = g->c;
     lines.images   = g->images;
     lines.in_line  = dense_in ? (size_t)w->in_stride[1] : 0;
-    lines.out_line = g->c_col == 1 && g->c_row == (ptrdiff_t)g->n ? (size_t)w->out[2] * g->n : 0;
+    lines.out_line = g->c_col == 1 && g->c_row == (ptrdiff_t)(g->groups * g->n) ? (size_t)(w->out[2] * g->c_row) : 0;
     lines.step     = winograd ? (int64_t)g->winograd.tile[0] : 1;
-    lines.weights  = blocked ? 0 : g->panels * kern->nr * (winograd ? opf_winograd_points(&g->winograd) : g->taps) * g->kc * sizeof(float);
+    lines.weights  = blocked ? 0 : g->groups * g->panels * kern->nr * (winograd ? opf_winograd_points(&g->winograd) : g->taps) * g->kc * sizeof(float);
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

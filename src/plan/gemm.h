@@ -130,8 +130,8 @@ typedef struct opf_gemm_rest {
     const float **pointers; /* taps * mr of them */
     float        *gathered; /* rows * taps * kc floats, where a_col is not 1 */
 } opf_gemm_rest;
-/* Rows of a WINDOW product with one group, at most mr, for one panel, without the epilogue's program. */
-void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t first, size_t rows, size_t panel,
+/* Rows of a WINDOW product, at most mr, for one panel of a group, without the epilogue's program. */
+void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *args, size_t image, size_t group, size_t first, size_t rows, size_t panel,
                            const opf_gemm_rest *rest);
 
 /* Whether an image with window set and its channels side by side is better read by bands; then sets rows and lines. */

@@ -68,12 +68,12 @@ opf_gemm_tile opf_gemm_tile_at(const opf_run_env *env, const opf_gemm_args *g, s
     return tile;
 }
 
-void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t first, size_t rows, size_t panel,
+void opf_gemm_compute_rows(const opf_run_env *env, const opf_gemm_args *g, size_t image, size_t group, size_t first, size_t rows, size_t panel,
                            const opf_gemm_rest *rest)
 {
     size_t        mr = env->kern->mr, cols;
-    const float  *a  = (const float *)opf_ref_data(env, g->a) + g->a_images[image];
-    opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, 0, first, panel, &cols);
+    const float  *a  = (const float *)opf_ref_data(env, g->a) + g->a_images[image] + (ptrdiff_t)group * g->a_group;
+    opf_gemm_tile tile = opf_gemm_tile_at(env, g, image, group, first, panel, &cols);
     if (g->a_col != 1)
         opf_gemm_gather_rows(env->kern, g, a, first, rows, rest->pointers, rest->gathered);
     for (size_t r = 0; r < mr; r++) {

@@ -360,66 +360,53 @@ opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t gr
                                .scratch_bytes = (size_t)(nr * c * taps) * sizeof(float)};
 }
 
-/* One axis of G g G^T: taps to points, nr filters side by side; values lie `stride` apart. Of a pair of points ±a the even powers
-   and the odd ones are summed apart. */
-static void transform_axis(int64_t points, int64_t taps, const double *in, double *restrict out, int64_t in_stride, int64_t out_stride, int64_t nr)
+/* G of one axis, [points][taps], by Lagrange: what each tap gives to each of the points; an axis of one tap stays as it is. */
+static void filter_matrix(int points, int taps, double *g)
 {
-    memcpy(out, in, (size_t)nr * sizeof *out);
-    memcpy(out + (points - 1) * out_stride, in + (taps - 1) * in_stride, (size_t)nr * sizeof *out);
-    for (int64_t i = 0; i < points / 2 - 1; i++) {
-        const double *a = opf_winograd_pairs(points);
-        double       *sums[2] = {out + (1 + 2 * i) * out_stride, out + (2 + 2 * i) * out_stride};
-        double        power = 1 / (2 * a[i] * a[i]); /* by Lagrange */
-        for (int64_t j = 0; j < points / 2 - 1; j++)
+    const double *a = points == 1 ? NULL : opf_winograd_pairs(points);
+    memset(g, 0, (size_t)(points * taps) * sizeof *g);
+    g[0] = g[points * taps - 1] = 1;
+    for (int i = 0; i < points / 2 - 1; i++) {
+        double power = 1 / (2 * a[i] * a[i]);
+        for (int j = 0; j < points / 2 - 1; j++)
             power /= j == i ? 1 : a[i] * a[i] - a[j] * a[j];
-        for (int64_t k = 0; k < taps; k++, power *= a[i]) {
-            const double *tap = in + k * in_stride;
-            double       *sum = sums[k % 2];
-            for (int64_t j = 0; j < nr; j++)
-                sum[j] = (k < 2 ? 0 : sum[j]) + power * tap[j];
-        }
-        for (int64_t j = 0; j < nr; j++) {
-            const double even = sums[0][j], odd = sums[1][j];
-            sums[0][j] = even + odd;
-            sums[1][j] = even - odd;
+        for (int k = 0; k < taps; k++, power *= a[i]) {
+            g[(1 + 2 * i) * taps + k] = power;
+            g[(2 + 2 * i) * taps + k] = k % 2 == 0 ? power : -power;
         }
     }
 }
 
-/* numbers: o, c, nr, points down * 100 + across. Scratch: doubles [taps][nr], [taps down][points across][nr], [points][nr], then nr
-   filters as they are. */
-static void build_winograd(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t panel, void *dst, void *scratch)
+/* numbers: o, c, groups * 1000 + nr, points down * 100 + across. Scratch: the panel as it is, and what reads it. */
+static void build_winograd(const opf_kern *kern, const opf_const *w, const int64_t *numbers, int64_t unit, void *dst, void *scratch)
 {
-    (void)kern;
-    int64_t o = numbers[0], c = numbers[1], nr = numbers[2], down = numbers[3] / 100, across = numbers[3] % 100, panels = opf_round_up(o, nr) / nr;
-    int64_t taps_down = w->rank > 3 ? w->dims[w->rank - 2] : 1, taps_across = w->dims[w->rank - 1], taps = taps_down * taps_across;
-    double *g = scratch, *rows = g + taps * nr, *u = rows + taps_down * across * nr;
-    float  *out = dst;
-    int64_t cols = o - panel * nr < nr ? o - panel * nr : nr;
-    const float *filters = lines_of(w, panel * nr, cols, (float *)(u + down * across * nr));
-    memset(g, 0, (size_t)(taps * nr) * sizeof *g);
-    for (int64_t i = 0; i < c; i++) {
-        for (int64_t j = 0; j < cols; j++)
-            for (int64_t t = 0; t < taps; t++)
-                g[t * nr + j] = (double)filters[(j * c + i) * taps + t];
-        for (int64_t y = 0; y < taps_down; y++)
-            transform_axis(across, taps_across, g + y * taps_across * nr, rows + y * across * nr, nr, nr, nr);
-        for (int64_t x = 0; x < across; x++)
-            transform_axis(down, taps_down, rows + x * nr, u + x * nr, across * nr, across * nr, nr);
-        for (int64_t p = 0; p < down * across; p++)
-            for (int64_t j = 0; j < nr; j++)
-                out[((p * panels + panel) * c + i) * nr + j] = (float)u[p * nr + j];
-    }
+    const int64_t        o = numbers[0], c = numbers[1], groups = numbers[2] / 1000, nr = numbers[2] % 1000, n = c * nr;
+    const int64_t        panels = opf_round_up(o, nr) / nr, first = unit % panels * nr;
+    const int            down = w->rank > 3 ? (int)w->dims[w->rank - 2] : 1, across = (int)w->dims[w->rank - 1];
+    double               g[2][OPF_WINOGRAD_WINDOW * OPF_WINOGRAD_WINDOW];
+    float               *taps = scratch;
+    opf_winograd_filters filters = {.points  = {(int)numbers[3] / 100, (int)numbers[3] % 100},
+                                    .taps    = {down, across},
+                                    .g       = {g[0], g[1]},
+                                    .w       = taps,
+                                    .w_tap   = n,
+                                    .u       = (float *)dst + unit * n,
+                                    .u_point = groups * panels * n,
+                                    .n       = (size_t)n};
+    for (int axis = 0; axis < 2; axis++)
+        filter_matrix(filters.points[axis], filters.taps[axis], g[axis]);
+    opf_conv_panel(kern, w, unit / panels * o + first, o - first < nr ? o - first : nr, down * across, nr, taps, taps + n * down * across);
+    kern->winograd_filters(&filters);
 }
 
-opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, const int64_t taps[2], const int64_t points[2])
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t groups, int64_t nr, const int64_t taps[2], const int64_t points[2])
 {
     const int64_t all = points[0] * points[1];
     return (opf_weight_format){.name          = "winograd",
-                               .numbers       = {o, c, nr, points[0] * 100 + points[1]},
-                               .bytes         = (size_t)(all * opf_round_up(o, nr) * c) * sizeof(float),
-                               .units         = opf_round_up(o, nr) / nr,
-                               .rows          = nr,
+                               .numbers       = {o, c, groups * 1000 + nr, points[0] * 100 + points[1]},
+                               .bytes         = (size_t)(all * groups * opf_round_up(o, nr) * c) * sizeof(float),
+                               .units         = groups * (opf_round_up(o, nr) / nr),
+                               .rows          = groups == 1 ? nr : 0,
                                .build         = build_winograd,
                                .scratch_bytes = (size_t)((taps[0] * taps[1] + taps[0] * points[1] + all) * nr) * sizeof(double) +
                                                 (size_t)(nr * c * taps[0] * taps[1]) * sizeof(float)};

@@ -61,9 +61,9 @@ opf_weight_format opf_format_panels(int64_t k, int64_t n, int64_t nr, bool trans
 opf_weight_format opf_format_conv(int64_t o, int64_t c, int64_t taps, int64_t groups, int64_t nr);
 /* One panel of it, [taps][c][nr], of the filters first to first + cols - 1. scratch: nr * c * taps floats. */
 void opf_conv_panel(const opf_kern *kern, const opf_const *w, int64_t first, int64_t cols, int64_t taps, int64_t nr, float *panel, float *scratch);
-/* Filters [o, c, taps…] to panels [points][o/nr][c][nr] of their transforms, with so many taps and points down and across: 1, or those of
-   opf_winograd_pairs. */
-opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t nr, const int64_t taps[2], const int64_t points[2]);
+/* Filters [groups * o, c, taps…] to panels [points][groups][o/nr][c][nr] of their transforms, with so many taps and points down and across:
+   1, or those of opf_winograd_pairs. */
+opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t groups, int64_t nr, const int64_t taps[2], const int64_t points[2]);
 /* Filters [c, 1, taps…] to [taps][c]. */
 opf_weight_format opf_format_depthwise(int64_t c, int64_t taps);
 /* Filters [o, c, taps…] of groups of a few to blocks [groups/block][taps][c][lanes], as the kernel `grouped` takes them. */

@@ -19,6 +19,7 @@
 typedef struct {
     const opf_run_env   *env;
     const opf_gemm_args *args;
+    size_t               group;
     const float        **pointers;
     float               *v, *m, *program;
     float               *window;          /* of an image in planes: its pixels with their channels side by side */
@@ -86,7 +87,7 @@ static void transform_tiles(const worker *work, size_t first, size_t n)
     const opf_gemm_args   *g = work->args;
     const opf_winograd    *w = &g->winograd;
     const opf_gemm_window *window = &g->window;
-    const float           *a = opf_ref_data(work->env, g->a);
+    const float           *a = (const float *)opf_ref_data(work->env, g->a) + (ptrdiff_t)work->group * g->a_group;
     const size_t           down = opf_winograd_window(w, 0), across = opf_winograd_window(w, 1);
     for (size_t i = 0; i < n; i++) {
         tile_place         place = place_of(g, first + i);
@@ -124,8 +125,8 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
                 work->pointers[part * mr + r] = work->v + p * w->v_point + (begin + r < end ? begin + r : end - 1) * w->v_row;
         for (size_t k = 0; k < n_panels; k++) {
             const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
-            tile.b      = w->u + (p * g->panels + panel + k) * size;
-            tile.next_b = k + 1 < n_panels ? tile.b + size : p + 1 < points ? w->u + ((p + 1) * g->panels + panel) * size : NULL;
+            tile.b      = w->u + ((p * g->groups + work->group) * g->panels + panel + k) * size;
+            tile.next_b = k + 1 < n_panels ? tile.b + size : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size : NULL;
             tile.next_b_rate = opf_divide_up(nr, parts);
             for (size_t part = 0; part < parts; part++) {
                 size_t begin = n * part / parts, end = n * (part + 1) / parts;
@@ -156,15 +157,15 @@ typedef struct {
 static void compute_directly(worker *work, size_t image, size_t pixel, size_t panel, const opf_winograd_output *out)
 {
     const opf_gemm_args *g  = work->args;
-    size_t               nr = work->env->kern->nr, first = panel * nr;
+    size_t               nr = work->env->kern->nr, first = panel * nr, index = work->group * g->panels + panel;
     opf_gemm_rest        rest = {.b = work->panel, .c_stride = out->pixel, .pointers = work->pointers, .gathered = work->filters};
-    if (work->panel_index != panel)
-        opf_conv_panel(work->env->kern, g->winograd.filters, (int64_t)first, (int64_t)(g->n - first < nr ? g->n - first : nr), (int64_t)g->taps, (int64_t)nr,
-                       work->panel, work->filters);
-    work->panel_index = panel;
+    if (work->panel_index != index)
+        opf_conv_panel(work->env->kern, g->winograd.filters, (int64_t)(work->group * g->n + first), (int64_t)(g->n - first < nr ? g->n - first : nr),
+                       (int64_t)g->taps, (int64_t)nr, work->panel, work->filters);
+    work->panel_index = index;
     for (size_t r = 0; r < out->rows; r++) {
         rest.c = out->c + (ptrdiff_t)r * out->row;
-        opf_gemm_compute_rows(work->env, g, image, pixel + r * (size_t)g->window.out[2], out->pixels, panel, &rest);
+        opf_gemm_compute_rows(work->env, g, image, work->group, pixel + r * (size_t)g->window.out[2], out->pixels, panel, &rest);
     }
 }
 
@@ -175,7 +176,7 @@ static void finish_tile(worker *work, tile_place place, size_t i, size_t panel, 
     const opf_kern      *kern  = work->env->kern;
     int64_t              width = g->window.out[2];
     size_t               pixel = (size_t)(place.y * width + place.x), cols;
-    opf_gemm_tile        at    = opf_gemm_tile_at(work->env, g, place.image, 0, pixel, panel + k, &cols);
+    opf_gemm_tile        at    = opf_gemm_tile_at(work->env, g, place.image, work->group, pixel, panel + k, &cols);
     opf_winograd_output  out   = {.points         = (int)opf_winograd_window(w, axis_of(w)),
                                   .axes           = axes_of(w),
                                   .size           = (int)w->tile[axis_of(w)],
@@ -208,7 +209,7 @@ static void finish_row(worker *work, size_t first, size_t i, size_t end, size_t 
     tile_place           place  = place_of(g, first + i);
     int64_t              width = g->window.out[2], row = place.y * width + place.x;
     size_t               pixels = (size_t)(least(width, place.x + (int64_t)((end - i) * g->winograd.tile[1])) - place.x), used;
-    float               *c      = opf_gemm_tile_at(work->env, g, place.image, 0, (size_t)row, panel, &used).c;
+    float               *c      = opf_gemm_tile_at(work->env, g, place.image, work->group, (size_t)row, panel, &used).c;
     const ptrdiff_t      pixel  = planes ? (ptrdiff_t)cols : g->c_row;
     target               to     = {planes ? work->pixels : c, planes ? (ptrdiff_t)pixels * pixel : (ptrdiff_t)width * pixel, pixel};
     for (size_t k = 0; k < n_panels; k++)
@@ -221,7 +222,7 @@ static void finish_row(worker *work, size_t first, size_t i, size_t end, size_t 
         if (g->epilogue.program.n != 0) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
             opf_store   stores[OPF_PROGRAM_OPERANDS];
-            opf_bound_at(work->env, &g->epilogue, place.image, (size_t)(row + r * width), col, operands, stores);
+            opf_bound_at(work->env, &g->epilogue, place.image, (size_t)(row + r * width), work->group * g->n + col, operands, stores);
             opf_program_run(kern, &g->epilogue.program, operands, stores, line, pixel, line, pixel, pixels, cols, work->program);
         }
         if (planes)
@@ -265,15 +266,16 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     const opf_gemm_args *g    = args;
     const opf_winograd  *w    = &g->winograd;
     worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
-    size_t               all  = g->images * w->down * w->across, groups = opf_divide_up(g->panels, w->panels), transformed = SIZE_MAX;
+    size_t               all  = g->images * w->down * w->across, shares = opf_divide_up(g->panels, w->panels), transformed = SIZE_MAX;
     (void)scratch_layout(g, env->kern, &work, scratch);
     for (size_t unit = begin; unit < end; unit++) {
-        size_t block = unit / groups, panel = unit % groups * w->panels;
+        size_t source = unit / shares, block = source / g->groups, panel = unit % shares * w->panels;
         size_t first = block * w->tiles, n = all - first < w->tiles ? all - first : w->tiles;
         size_t n_panels = g->panels - panel < w->panels ? g->panels - panel : w->panels;
-        if (transformed != block)
+        work.group = source % g->groups;
+        if (transformed != source)
             transform_tiles(&work, first, n);
-        transformed = block;
+        transformed = source;
         multiply(&work, n, panel, n_panels);
         finish_block(&work, first, n, panel, n_panels);
     }
@@ -289,11 +291,13 @@ void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t ima
     (void)scratch_layout(g, env->kern, &work, scratch);
     for (size_t block = 0; block < blocks; block++) {
         const size_t at = all * block / blocks, n = all * (block + 1) / blocks - at;
-        transform_tiles(&work, from + at, n);
-        for (size_t panel = 0; panel < g->panels; panel += w->panels) {
-            const size_t n_panels = g->panels - panel < w->panels ? g->panels - panel : w->panels;
-            multiply(&work, n, panel, n_panels);
-            finish_block(&work, from + at, n, panel, n_panels);
+        for (work.group = 0; work.group < g->groups; work.group++) {
+            transform_tiles(&work, from + at, n);
+            for (size_t panel = 0; panel < g->panels; panel += w->panels) {
+                const size_t n_panels = g->panels - panel < w->panels ? g->panels - panel : w->panels;
+                multiply(&work, n, panel, n_panels);
+                finish_block(&work, from + at, n, panel, n_panels);
+            }
         }
     }
 }
@@ -320,7 +324,7 @@ static bool can_be(const opf_gemm_args *args)
     for (int i = 0; i < 3; i++)
         if (w->stride[i] != 1 || (w->dilation[i] != 1 && w->kernel[i] != 1))
             return false;
-    return args->rows == OPF_ROWS_WINDOW && args->groups == 1 && args->prologue.program.n == 0 && w->kernel[0] == 1 && w->in[0] == 1 &&
+    return args->rows == OPF_ROWS_WINDOW && args->prologue.program.n == 0 && w->kernel[0] == 1 && w->in[0] == 1 &&
            w->out[0] == 1 && args->m != 0 && args->images != 0;
 }
 
@@ -349,7 +353,7 @@ static bool is_faster(const opf_gemm_args *args, const form *f, bool wide)
 {
     const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
     const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
-    const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->kc * args->n;
+    const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->groups * args->kc * args->n;
     const bool   four  = f->tile[0] == 4 || f->tile[1] == 4;
     return pays(args, f, tiles) && (!four || (OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && tiles >= fours)) &&
            (bytes <= OPF_COST_WINOGRAD_LARGE || args->images * args->m >= large * area);
@@ -379,7 +383,7 @@ static const float *filters_of(const opf_planner *planner, const opf_gemm_args *
     const opf_kern *kern = planner->options->kern;
     const int64_t   taps[] = {(int64_t)f->taps[0], (int64_t)f->taps[1]};
     const int64_t   points[] = {(int64_t)f->tile[0] + taps[0] - 1, (int64_t)f->tile[1] + taps[1] - 1};
-    *format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)kern->nr, taps, points);
+    *format = opf_format_winograd((int64_t)args->n, (int64_t)args->kc, (int64_t)args->groups, (int64_t)kern->nr, taps, points);
     return opf_weights_get_extra(planner->options->weights, w, format, format->bytes - format->bytes / points_of(f) * args->taps,
                                  args->images < BATCH ? 1 : 2);
 }
@@ -426,6 +430,6 @@ void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan
     worker              work;
     step->kernel        = w->kernel;
     step->run           = run_winograd;
-    step->units         = opf_divide_up(all, w->tiles) * opf_divide_up(args->panels, w->panels);
+    step->units         = opf_divide_up(all, w->tiles) * args->groups * opf_divide_up(args->panels, w->panels);
     step->scratch_bytes = scratch_layout(args, kern, &work, NULL);
 }
