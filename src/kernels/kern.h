@@ -125,6 +125,17 @@ static inline const double *opf_winograd_pairs(int64_t points)
     return of[points / 2 - 2];
 }
 
+/* The filters, once: those of a panel, all its channels side by side. */
+typedef struct opf_winograd_filters {
+    int           points[2], taps[2]; /* down, across */
+    const double *g[2];               /* [points][taps] of each axis */
+    const float  *w;
+    ptrdiff_t     w_tap; /* between the n filters of one of taps[0] * taps[1] */
+    float        *u;
+    ptrdiff_t     u_point;
+    size_t        n; /* a multiple of nr */
+} opf_winograd_filters;
+
 typedef struct opf_winograd_input {
     int          points, axes; /* 4 or 6, and 8 of one axis; 2 or 1 */
     const float *x;            /* of the window's pixel at the top left, which may lie outside */
@@ -223,6 +234,7 @@ typedef struct opf_kern {
     size_t grouped_lanes;
     void (*planes)(const opf_planes *p);
     void (*winograd_input)(const opf_winograd_input *tile);
+    void (*winograd_filters)(const opf_winograd_filters *filters); /* in double, rounded once */
     bool (*winograd_output)(const opf_winograd_output *tile); /* false, and nothing stored: a sum is not finite */
     /* Channels-last windows: taps pixel pointers, c channels each. */
     void (*pool_max)(const float *const *taps, size_t n_taps, float *dst, size_t c); /* n_taps >= 1; NaN if any */

@@ -408,8 +408,7 @@ opf_weight_format opf_format_winograd(int64_t o, int64_t c, int64_t groups, int6
                                .units         = groups * (opf_round_up(o, nr) / nr),
                                .rows          = groups == 1 ? nr : 0,
                                .build         = build_winograd,
-                               .scratch_bytes = (size_t)((taps[0] * taps[1] + taps[0] * points[1] + all) * nr) * sizeof(double) +
-                                                (size_t)(nr * c * taps[0] * taps[1]) * sizeof(float)};
+                               .scratch_bytes = 2 * (size_t)(nr * c * taps[0] * taps[1]) * sizeof(float)};
 }
 
 /* numbers: o per group, c, taps * 100 + lanes, groups */

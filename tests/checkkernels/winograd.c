@@ -8,13 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_NR = 32, MAX_C = 64, MAX_MR = 32, MAX_POINTS = 36, FORMS = 7 };
+enum { MAX_C = 64, MAX_MR = 32, FORMS = 7 };
 static const struct {
     int points, axes, size;
 } forms[FORMS] = {{6, 2, 4}, {4, 2, 2}, {6, 2, 2}, {6, 1, 4}, {4, 1, 2}, {6, 1, 2}, {8, 1, 2}};
 
 /* G, by Lagrange's weights of the points. */
-static void filter_matrix(int points, int taps, double rows[OPF_WINOGRAD_WINDOW][OPF_WINOGRAD_WINDOW])
+static void filter_matrix(int points, int taps, double *rows)
 {
     double at[OPF_WINOGRAD_WINDOW] = {0};
     for (int p = 1; p < points - 1; p++)
@@ -24,7 +24,7 @@ static void filter_matrix(int points, int taps, double rows[OPF_WINOGRAD_WINDOW]
             double weight = 1;
             for (int q = 0; q < points - 1; q++)
                 weight *= p == 0 || q == p ? 1 : at[p] - at[q];
-            rows[p][k] = p == points - 1 ? k == taps - 1 : pow(at[p], k) / weight;
+            rows[p * taps + k] = p == points - 1 ? k == taps - 1 : pow(at[p], k) / weight;
         }
 }
 
@@ -35,19 +35,6 @@ typedef struct problem {
     opf_winograd_output out;
     float              *w; /* [cols][c][taps] */
 } problem;
-
-/* G g G^T or G g, the transform of a filter. */
-static void transform_filter(const problem *p, double rows[OPF_WINOGRAD_WINDOW][OPF_WINOGRAD_WINDOW], const float *g, double *u)
-{
-    const int columns = p->in.axes == 2 ? p->in.points : 1;
-    for (int i = 0; i < p->in.points; i++)
-        for (int j = 0; j < columns; j++) {
-            u[i * columns + j] = 0;
-            for (int a = 0; a < p->down; a++)
-                for (int b = 0; b < p->across; b++)
-                    u[i * columns + j] += rows[i][a] * (columns == 1 ? 1 : rows[j][b]) * (double)g[a * p->across + b];
-        }
-}
 
 static void make_problem(checker *check, problem *p)
 {
@@ -96,26 +83,43 @@ static double input_at(const opf_winograd_input *in, int i, int j, size_t c)
     return (double)in->x[i * in->row + j * in->pixel + (ptrdiff_t)c];
 }
 
+/* The filters as panels [points][c][nr], which the level transforms from [taps][c][nr]. */
+static float *make_panels(checker *check, const problem *p)
+{
+    static const double one = 1;
+    const size_t        nr = check->kern->nr, n = p->c * nr;
+    double              g[OPF_WINOGRAD_WINDOW * OPF_WINOGRAD_WINDOW];
+    float              *taps = check_array(check, p->taps * n), *panels = check_array(check, p->points * n);
+    const bool          lies = p->in.axes == 1 && check_random(check, 2); /* the one axis is any of the two */
+    const int           points = p->in.points;
+    filter_matrix(points, p->down, g);
+    memset(taps, 0, p->taps * n * sizeof *taps);
+    for (size_t col = 0; col < p->cols; col++)
+        for (size_t c = 0; c < p->c; c++)
+            for (size_t t = 0; t < p->taps; t++)
+                taps[t * n + c * nr + col] = p->w[(col * p->c + c) * p->taps + t];
+    const opf_winograd_filters filters = {.points  = {lies ? 1 : points, lies || p->in.axes == 2 ? points : 1},
+                                          .taps    = {lies ? 1 : p->down, lies ? p->down : p->across},
+                                          .g       = {lies ? &one : g, lies || p->in.axes == 2 ? g : &one},
+                                          .w       = taps,
+                                          .w_tap   = (ptrdiff_t)n,
+                                          .u       = panels,
+                                          .u_point = (ptrdiff_t)n,
+                                          .n       = n};
+    check->kern->winograd_filters(&filters);
+    return panels;
+}
+
 /* The products of every point, by the level's own kernel. */
 static void multiply(checker *check, problem *p, float *m)
 {
     const size_t nr = check->kern->nr;
-    static _Alignas(64) float panels[MAX_POINTS][MAX_C * MAX_NR];
-    double rows[OPF_WINOGRAD_WINDOW][OPF_WINOGRAD_WINDOW];
-    filter_matrix(p->in.points, p->down, rows);
-    memset(panels, 0, sizeof panels);
-    for (size_t n = 0; n < p->cols; n++)
-        for (size_t c = 0; c < p->c; c++) {
-            double u[MAX_POINTS];
-            transform_filter(p, rows, p->w + (n * p->c + c) * p->taps, u);
-            for (size_t k = 0; k < p->points; k++)
-                panels[k][c * nr + n] = (float)u[k];
-        }
+    const float *panels = make_panels(check, p);
     for (size_t k = 0; k < p->points; k++) {
         const float *a[MAX_MR];
         for (size_t r = 0; r < check->kern->mr; r++)
             a[r] = p->in.v + (ptrdiff_t)k * p->in.v_point;
-        const opf_gemm_tile tile = {.a = a, .taps = 1, .kc = p->c, .b = panels[k], .c = m + k * nr,
+        const opf_gemm_tile tile = {.a = a, .taps = 1, .kc = p->c, .b = panels + k * p->c * nr, .c = m + k * nr,
                                     .lo = -INFINITY, .hi = INFINITY};
         check->kern->gemm(&tile, 1, nr);
     }
@@ -214,6 +218,7 @@ static void run(checker *check, int index)
 }
 
 static const check_slot slots[] = {
+    {"winograd_filters", offsetof(opf_kern, winograd_filters), run, 0},
     {"winograd_input", offsetof(opf_kern, winograd_input), run, 0},
     {"winograd_output", offsetof(opf_kern, winograd_output), run, 0},
 };

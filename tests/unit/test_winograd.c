@@ -170,6 +170,26 @@ static void test_taps(void **state)
     check_form("winograd_f32_1x2", "g (float[N,33,1,H,W] x, float[35,33,1,1,7] w) => (y) { y = Conv<pads = [0,0,3,0,0,3]>(x, w) }", sizes, NULL, false);
 }
 
+/* Groups: filters that do not fill their panels, columns of operands behind them, planes, sums that are not finite. */
+static void test_groups(void **state)
+{
+    static const char *const sizes[] = {"N=1 H=9 W=13", "N=2 H=8 W=7", "N=3 H=12 W=18", NULL};
+    const char *text = "g (float[N,51,H,W] x, float[51,17,3,3] w, float[51] w2, float[51,1,1] q) => (y)"
+                       "{ a = Conv<pads = [1,1,1,1], group = 3>(x, w, w2) b = Sigmoid(a) c = Mul(a, b) d = Mul(c, q) y = Add(d, x) }";
+    (void)state;
+    check_form("winograd_f32",
+               "g (float[N,34,H,W] x, float[70,17,3,3] w, float[70] w2) => (y) { a = Conv<pads = [1,1,1,1], group = 2>(x, w, w2) y = Relu(a) }", sizes, NULL, false);
+    check_form("winograd_f32", text, sizes, NULL, true);
+    check_text(text, sizes, set_nan, false);
+    check_form("winograd_f32_2x1", "g (float[N,64,H,W] x, float[70,32,7,1] w, float[N,70,H,W] r) => (y) { a = Conv<pads = [3,0,3,0], group = 2>(x, w) y = Add(a, r) }",
+               sizes, NULL, false);
+    /* Pixels on both sides. */
+    check_form("winograd_f32",
+               "g (float[N,24,H,W] x, float[40,24,1,1] w, float[80,20,3,3] w2, float[80] w3, float[24,80,1,1] w4) => (y)"
+               "{ a = Conv(x, w) b = Relu(a) c = Conv<pads = [1,1,1,1], group = 2>(b, w2, w3) d = Relu(c) y = Conv(d, w4) }",
+               sizes, NULL, true);
+}
+
 static void test_threads(void **state)
 {
     static const char *const sizes[] = {"N=2 H=20 W=21", NULL};
@@ -232,7 +252,7 @@ static void test_not_finite(void **state)
     }
 }
 
-/* Strides, dilations, groups, other windows, few tiles or channels, tiles that overhang too much, and --exact stay direct. */
+/* Strides, dilations, other windows, few tiles or channels, tiles that overhang too much, and --exact stay direct. */
 static void test_choice(void **state)
 {
     static const struct {
@@ -243,7 +263,8 @@ static void test_choice(void **state)
         {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv(x, w) }", true, false},
         {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv<strides = [1,2]>(x, w) }", false, false},
         {"g (float[1,16,16,16] x, float[16,16,3,3] w) => (y) { y = Conv<dilations = [2,2]>(x, w) }", false, false},
-        {"g (float[1,32,16,16] x, float[32,16,3,3] w) => (y) { y = Conv<group = 2>(x, w) }", false, false},
+        {"g (float[1,32,16,16] x, float[32,16,3,3] w) => (y) { y = Conv<group = 2>(x, w) }", false, true},
+        {"g (float[1,8,16,16] x, float[8,4,3,3] w) => (y) { y = Conv<group = 2>(x, w) }", false, false},
         {"g (float[1,16,16,16] x, float[16,16,3,1] w) => (y) { y = Conv(x, w) }", false, false},
         {"g (float[1,16,4,4] x, float[16,16,3,3] w) => (y) { y = Conv<pads = [1,1,1,1]>(x, w) }", false, false},
         {"g (float[1,4,16,16] x, float[16,4,3,3] w) => (y) { y = Conv(x, w) }", false, false},
@@ -278,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),     cmocka_unit_test(test_what_follows), cmocka_unit_test(test_planes),   cmocka_unit_test(test_taps),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_not_finite), cmocka_unit_test(test_choice),
     };

@@ -74,6 +74,19 @@ static void transform(double m[WINDOW][WINDOW], int from, int to, int axes, doub
         }
 }
 
+static void winograd_filters(const opf_winograd_filters *f)
+{
+    for (size_t n = 0; n < f->n; n++)
+        for (int i = 0; i < f->points[0]; i++)
+            for (int j = 0; j < f->points[1]; j++) {
+                double sum = 0;
+                for (int y = 0; y < f->taps[0]; y++)
+                    for (int x = 0; x < f->taps[1]; x++)
+                        sum += f->g[0][i * f->taps[0] + y] * f->g[1][j * f->taps[1] + x] * (double)f->w[(y * f->taps[1] + x) * f->w_tap + (ptrdiff_t)n];
+                f->u[(i * f->points[1] + j) * f->u_point + (ptrdiff_t)n] = (float)sum;
+            }
+}
+
 static void winograd_input(const opf_winograd_input *tile)
 {
     const int columns = tile->axes == 2 ? tile->points : 1;
@@ -128,6 +141,7 @@ static bool winograd_output(const opf_winograd_output *tile)
 
 void opf_winograd_init_ref(opf_kern *kern)
 {
-    kern->winograd_input  = winograd_input;
-    kern->winograd_output = winograd_output;
+    kern->winograd_filters = winograd_filters;
+    kern->winograd_input   = winograd_input;
+    kern->winograd_output  = winograd_output;
 }

@@ -145,4 +145,12 @@ static inline void v_transpose(v_f r[V_N])
     }
 }
 
+/* Half a vector in double. */
+typedef __m256d v_d;
+static inline v_d  v_d_set(double x) { return _mm256_set1_pd(x); }
+static inline v_d  v_d_mul(v_d a, v_d b) { return _mm256_mul_pd(a, b); }
+static inline v_d  v_d_fma(v_d a, v_d b, v_d c) { return _mm256_fmadd_pd(a, b, c); }
+static inline v_d  v_d_load_f(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+static inline void v_d_store_f(float *p, v_d x) { _mm_storeu_ps(p, _mm256_cvtpd_ps(x)); }
+
 #endif

@@ -10,6 +10,34 @@
 
 enum { TILE = OPF_WINOGRAD_TILE, WINDOW = OPF_WINOGRAD_WINDOW };
 
+/* points values from `taps`, which lie apart. */
+V_INLINE void filter_1d(const double *g, int points, int taps, const v_d *in, ptrdiff_t apart, v_d *out)
+{
+    for (int p = 0; p < points; p++, g += taps) {
+        out[p] = v_d_mul(v_d_set(g[0]), in[0]);
+        for (int t = 1; t < taps; t++)
+            out[p] = v_d_fma(v_d_set(g[t]), in[t * apart], out[p]);
+    }
+}
+
+static void winograd_filters(const opf_winograd_filters *f)
+{
+    const int *points = f->points, *taps = f->taps;
+    v_d        in[WINDOW], rows[WINDOW][WINDOW], u[WINDOW];
+    for (size_t n = 0; n < f->n; n += V_N / 2) {
+        for (int y = 0; y < taps[0]; y++) {
+            for (int x = 0; x < taps[1]; x++)
+                in[x] = v_d_load_f(f->w + (y * taps[1] + x) * f->w_tap + n);
+            filter_1d(f->g[1], points[1], taps[1], in, 1, rows[y]);
+        }
+        for (int x = 0; x < points[1]; x++) {
+            filter_1d(f->g[0], points[0], taps[0], &rows[0][x], WINDOW, u);
+            for (int y = 0; y < points[0]; y++)
+                v_d_store_f(f->u + (y * points[1] + x) * f->u_point + n, u[y]);
+        }
+    }
+}
+
 V_INLINE void input_1d(const int points, const v_f r[WINDOW], v_f o[WINDOW])
 {
     if (points == 4) {
@@ -208,6 +236,7 @@ static bool winograd_output(const opf_winograd_output *tile)
 
 void OPF_K(winograd_init)(opf_kern *kern)
 {
-    kern->winograd_input  = winograd_input;
-    kern->winograd_output = winograd_output;
+    kern->winograd_filters = winograd_filters;
+    kern->winograd_input   = winograd_input;
+    kern->winograd_output  = winograd_output;
 }
