@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions of stride 1 and few taps, along both axes or one, by Winograd's tiles: a variant of the product step. Bias, residual,
+ * Convolutions of stride 1 and few taps, along both axes or one, in groups or not, by Winograd's tiles: a variant of the product step. Bias, residual,
  * clamp and epilogue are those of the product; a tile whose sums are not finite is computed again by it.
  */
 #ifndef OPF_PLAN_WINOGRAD_H
