@@ -95,8 +95,9 @@ static opf_value_id between(opf_contrib *c, const attention *a)
         const opf_value_id known = opf_dim_equal(n, batch) ? a->padding : OPF_APPLY(c, Slice, a->padding, first, size);
         return OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, known, column));
     }
-    /* A Split has ends as many as sequences, whatever the length: who reads the file that this is written to knows too that
-       they fit. Where the length says that there are no starts, they are 0: zeros behind the rest let it be cut in any case. */
+    /* A Split has ends as many as sequences, whatever the length: who reads the file that this is written to knows too
+       that they fit. Where the length says that there are no starts, they are 0: zeros behind the rest let it be cut in
+       any case. */
     const opf_value_id length = opf_contrib_size(c, a->padding, 0);
     const opf_value_id twice = OPF_APPLY(c, Add, size, size), sizes = join(c, size, OPF_APPLY(c, Sub, length, size));
     opf_value_id part[2];
