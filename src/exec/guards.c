@@ -3,8 +3,6 @@
 
 #include "base/map.h"
 
-#include <string.h>
-
 typedef struct given_sizes {
     const opf_model  *model;
     const opf_stages *stages;
@@ -48,14 +46,13 @@ static bool symbols_conflict(const given_sizes *given, opf_arena *arena, const c
     return values == NULL;
 }
 
-static bool size_of_symbol(void *user, const char *symbol, int64_t *n)
+static bool number_of_size(void *user, uint32_t size, int64_t *n)
 {
     const given_sizes *given = user;
     for (uint32_t i = 0; i < given->model->loaded.graph->n_inputs; i++) {
         const opf_info *info = declared(given, i);
         for (int32_t k = 0; info != NULL && k < info->rank; k++) {
-            const char *name = opf_dim_symbol_name(given->model->dims, info->dims[k]);
-            if (name != NULL && strcmp(name, symbol) == 0) {
+            if (opf_dim_size(given->model->dims, info->dims[k]) == size) {
                 *n = given->inputs[i].dims[k];
                 return true;
             }
@@ -66,7 +63,7 @@ static bool size_of_symbol(void *user, const char *symbol, int64_t *n)
 
 static bool evaluate(given_sizes *given, opf_dim d, int64_t *n)
 {
-    return opf_dim_evaluate(given->model->dims, d, size_of_symbol, given, n);
+    return opf_dim_evaluate_sizes(given->model->dims, d, number_of_size, given, n);
 }
 
 /* An operand that a fusion took to broadcast to a result enlarges it. What fusing the open graph stated is known to all graphs of

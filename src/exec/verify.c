@@ -4,6 +4,7 @@
 #include "exec/verify.h"
 
 #include "exec/compare.h"
+#include "exec/guards.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,6 +47,16 @@ void opf_verify_progress(opf_verifier *v)
         v->options->progress(v->options->progress_user, v->done, v->of);
 }
 
+/* The drawn inputs are what is looked at more closely, if it is the fused graph that they run. */
+static void look_closely(opf_verifier *v, uint32_t kind)
+{
+    if (opf_find_breach(v->model, v->stages, v->inputs, &v->report->arena) != NULL)
+        return;
+    v->is_close = true;
+    v->close_round = v->round;
+    v->close_kind = kind;
+}
+
 /* The drawn inputs through both sessions. *possible false: these sizes cannot be. */
 static opf_status compare(opf_verifier *v, uint32_t kind, bool *possible, opf_error *error)
 {
@@ -64,10 +75,8 @@ static opf_status compare(opf_verifier *v, uint32_t kind, bool *possible, opf_er
         opf_verify_entry entry = {.input = label, .output = opf_graph_value(graph, graph->outputs[i])->name};
         const bool       is_quantized = opf_value_is_quantized(graph, graph->outputs[i]);
         OPF_TRY(opf_verify_compare(v, &have[i], &want[i], is_quantized, opf_verify_scale(kind), &entry, error));
-        if (!entry.passed && v->report->verification.passed) {
-            v->close_round = v->round;
-            v->close_kind  = kind;
-        }
+        if (!entry.passed && v->report->verification.passed)
+            look_closely(v, kind);
         v->report->verification.passed = v->report->verification.passed && entry.passed;
         OPF_OOM_IF(error, !OPF_PUSH(&v->report->arena, v->entries, v->n, v->capacity, entry));
     }
@@ -86,7 +95,7 @@ static opf_status verify_kinds(opf_verifier *v, opf_error *error)
     return OPF_OK;
 }
 
-/* All sizes with random inputs, and all other kinds at the first sizes that are possible. */
+/* All sizes with random inputs, and all other kinds at the first sizes that are possible for the fused graph. */
 static opf_status verify_all(opf_verifier *v, opf_error *error)
 {
     bool any = false;
@@ -97,13 +106,15 @@ static opf_status verify_all(opf_verifier *v, opf_error *error)
         opf_verify_progress(v);
         if (repeats || (costly && any))
             continue;
+        const bool was_close = v->is_close;
         OPF_TRY(compare(v, 0, &possible, error));
-        if (!possible || any)
+        any = any || possible;
+        if (!possible || was_close)
             continue;
-        any = true;
-        if (v->report->verification.passed)
-            v->close_round = v->round;
-        OPF_TRY(verify_kinds(v, error));
+        if (!v->is_close)
+            look_closely(v, 0);
+        if (v->is_close)
+            OPF_TRY(verify_kinds(v, error));
     }
     /* The last refusal is what the caller needs to know. */
     return any ? OPF_OK : error != NULL && error->status == OPF_INVALID_INPUT ? OPF_INVALID_INPUT : opf_fail(error, OPF_INVALID_INPUT, "no sizes of the symbols are possible");
@@ -155,8 +166,9 @@ static opf_status verify(opf_verifier *v, opf_error *error)
     OPF_TRY(verify_all(v, error));
     if (!v->feeds)
         OPF_TRY(verify_fed(v, error));
-    OPF_TRY(opf_verify_nodes(v, error));
-    if (v->options->each)
+    if (v->is_close)
+        OPF_TRY(opf_verify_nodes(v, error));
+    if (v->is_close && v->options->each)
         OPF_TRY(opf_verify_each(v, error));
     v->report->verification.entries   = v->entries;
     v->report->verification.n_entries = v->n;

@@ -26,6 +26,7 @@ typedef struct opf_verifier {
     const char *names[OPF_VERIFY_SYMBOLS];
     uint32_t    n_names, round;
     /* what to look at more closely: the first inputs that failed, else the first that were possible */
+    bool is_close; /* some inputs run the fused graph: those of close_round and close_kind */
     uint32_t close_round, close_kind;
 } opf_verifier;
 

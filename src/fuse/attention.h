@@ -104,6 +104,8 @@ bool opf_attention_match(opf_attention *attention);
 opf_value_id opf_attention_mask(opf_attention *attention, opf_error *error);
 /* The same of the choice: true where a score is seen. */
 opf_value_id opf_attention_choice(opf_attention *attention, opf_error *error);
+/* The node has scores as one input, a product perhaps with factors and masks on it, and makes scores of them. */
+bool opf_attention_carries_scores(const opf_graph *graph, opf_node_id id, uint32_t *side);
 /* A refusal is worth telling: there are products on both sides, or a product of two computed values before. */
 bool opf_attention_is_near(const opf_attention *attention);
 

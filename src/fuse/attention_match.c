@@ -36,28 +36,48 @@ static bool take(opf_attention *a, opf_node_id id)
 /* ---- from the softmax up to the product ---- */
 
 /* Batches get an axis of their own, or lose it. */
-static bool is_by_windows(const opf_attention *a, opf_node_id id)
+static bool is_by_windows(const opf_graph *graph, opf_node_id id)
 {
-    if (!is_plain(a, id, &opf_op_Reshape))
+    if (!opf_fuse_is_plain(graph, id, &opf_op_Reshape))
         return false;
-    const int32_t before = info_of(a, node_of(a, id)->inputs[0])->rank,
-                  behind = info_of(a, node_of(a, id)->outputs[0])->rank;
+    const opf_node *node = opf_graph_node(graph, id);
+    const int32_t before = opf_graph_value(graph, node->inputs[0])->info.rank,
+                  behind = opf_graph_value(graph, node->outputs[0])->info.rank;
     return (before == 4 && behind == 5) || (before == 5 && behind == 4);
 }
 
-/* The value is a product, perhaps with factors and masks on it. */
-static bool is_scores(const opf_attention *a, opf_value_id value, int depth)
+static bool is_between(const opf_graph *graph, opf_node_id id)
 {
     static const opf_op *const between[] = {&opf_op_Add, &opf_op_Mul, &opf_op_Div, &opf_op_Where, &opf_op_Tanh};
-    const opf_node_id id = producer_of(a, value);
-    if (is_plain(a, id, &opf_op_MatMul))
-        return opf_graph_value(a->context->graph, node_of(a, id)->inputs[1])->constant == NULL;
-    if (depth > 0 && is_by_windows(a, id))
-        return is_scores(a, node_of(a, id)->inputs[0], depth - 1);
-    for (size_t i = 0; depth > 0 && i < sizeof between / sizeof *between; i++)
-        for (uint32_t k = 0; is_plain(a, id, between[i]) && k < node_of(a, id)->n_own_inputs; k++)
-            if (is_scores(a, node_of(a, id)->inputs[k], depth - 1))
-                return true;
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++)
+        if (opf_fuse_is_plain(graph, id, between[i]))
+            return true;
+    return is_by_windows(graph, id);
+}
+
+enum { DEPTH = 6 }; /* nodes between a softmax and the product, at most */
+
+/* The value is a product, perhaps with factors and masks on it. */
+static bool is_scores(const opf_graph *graph, opf_value_id value, int depth)
+{
+    const opf_node_id id = opf_graph_value(graph, value)->producer;
+    const opf_node *node = opf_graph_node(graph, id);
+    if (opf_fuse_is_plain(graph, id, &opf_op_MatMul))
+        return opf_graph_value(graph, node->inputs[1])->constant == NULL;
+    if (depth == 0 || !is_between(graph, id))
+        return false;
+    for (uint32_t k = 0; k < (node->op == &opf_op_Reshape ? 1 : node->n_own_inputs); k++)
+        if (is_scores(graph, node->inputs[k], depth - 1))
+            return true;
+    return false;
+}
+
+bool opf_attention_carries_scores(const opf_graph *graph, opf_node_id id, uint32_t *side)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    for (*side = 0; is_between(graph, id) && *side < node->n_own_inputs; (*side)++)
+        if (is_scores(graph, node->inputs[*side], DEPTH))
+            return true;
     return false;
 }
 
@@ -71,7 +91,7 @@ static bool check_mask(opf_attention *a, opf_node_id id, opf_value_id mask, cons
 static bool take_add(opf_attention *a, opf_node_id id, opf_value_id *value)
 {
     const opf_node *add = node_of(a, id);
-    const uint32_t side = is_scores(a, add->inputs[0], 6) ? 0 : 1;
+    const uint32_t side = is_scores(a->context->graph, add->inputs[0], DEPTH) ? 0 : 1;
     if (a->n_masks == OPF_ATTENTION_MASKS || a->choice != 0)
         return REFUSE(a, OP, id, "a mask on top of other masks");
     a->masks[a->n_masks++] = add->inputs[1 - side];
@@ -82,7 +102,7 @@ static bool take_add(opf_attention *a, opf_node_id id, opf_value_id *value)
 static bool take_where(opf_attention *a, opf_node_id id, opf_value_id *value)
 {
     const opf_node *where = node_of(a, id);
-    const uint32_t side = is_scores(a, where->inputs[1], 6) ? 1 : 2;
+    const uint32_t side = is_scores(a->context->graph, where->inputs[1], DEPTH) ? 1 : 2;
     if (a->choice != 0 || a->windows != 0)
         return REFUSE(a, OP, id, "a mask on top of other masks");
     if (!opf_graph_scalar(a->context->graph, where->inputs[3 - side], &a->fill) || isnan(a->fill))
@@ -104,12 +124,12 @@ static bool take_windows(opf_attention *a, opf_node_id id, opf_value_id *value)
     if (info_of(a, *value)->rank != FULL - 1)
         return REFUSE(a, RANK, id, "the scores have rank %d, must be 4 for windows", (int)info_of(a, *value)->rank);
     const opf_node *add = node_of(a, add_id);
-    const uint32_t side = is_by_windows(a, producer_of(a, add->inputs[0])) ? 0 : 1;
+    const uint32_t side = is_by_windows(a->context->graph, producer_of(a, add->inputs[0])) ? 0 : 1;
     const opf_node_id split = producer_of(a, add->inputs[side]);
     const opf_info *apart = info_of(a, add->outputs[0]), *scores = info_of(a, *value);
     const opf_value_id mask = add->inputs[1 - side];
     const opf_info *m = info_of(a, mask);
-    if (!is_by_windows(a, split))
+    if (!is_by_windows(a->context->graph, split))
         return REFUSE(a, OP, add_id, "neither operand is the scores, reshaped");
     if (!opf_legal_same(a->context, info_of(a, add->inputs[side]), apart, &a->why) || !take(a, add_id) ||
         !take(a, split))
@@ -135,7 +155,7 @@ static bool take_windows(opf_attention *a, opf_node_id id, opf_value_id *value)
 static bool take_score_node(opf_attention *a, opf_node_id id, opf_value_id *value, bool *is_scaled)
 {
     double factor;
-    const bool is_add = is_plain(a, id, &opf_op_Add), is_reshape = is_by_windows(a, id);
+    const bool is_add = is_plain(a, id, &opf_op_Add), is_reshape = is_by_windows(a->context->graph, id);
     if (is_add || is_reshape || is_plain(a, id, &opf_op_Where)) {
         if (*is_scaled)
             return REFUSE(a, OP, id, "the scores are scaled behind the mask");
@@ -310,5 +330,5 @@ bool opf_attention_is_near(const opf_attention *a)
 {
     if (a->result != 0 || (a->why.node != 0 && is_plain(a, a->why.node, &opf_op_MatMul)))
         return true;
-    return is_scores(a, node_of(a, a->softmax)->inputs[0], 6);
+    return is_scores(a->context->graph, node_of(a, a->softmax)->inputs[0], DEPTH);
 }

@@ -38,6 +38,9 @@ bool opf_fuse_suppose_positive(opf_fuse_context *context, opf_dim size);
 /* The same for a size that is 1 or another one, so that it broadcasts to it: shapes are inferred with that from then on. */
 bool opf_fuse_suppose_fits(opf_fuse_context *context, opf_dim part, opf_dim whole);
 
+/* That of all masks of attentions in the main graph. */
+opf_status opf_fuse_suppose_masks(opf_fuse_context *context, opf_error *error);
+
 /* Infers the outputs of a node again, its anchor's result under the steps included, into the graph's infos. */
 opf_status opf_fuse_infer(opf_fuse_context *context, opf_node_id node, opf_error *error);
 

@@ -59,17 +59,15 @@ bool opf_fuse_allows(const opf_fuse_context *context, const char *rule, opf_node
     return allows(context, rule, opf_fuse_family(rule), start, 1);
 }
 
-static bool is_of_input(void *user, const char *symbol, int64_t *n)
+static bool is_of_input(void *user, uint32_t size, int64_t *n)
 {
     const opf_graph *root = user;
     *n = 1 << 20; /* whatever */
     for (uint32_t i = 0; i < root->n_inputs; i++) {
         const opf_info *info = &opf_graph_value(root, root->inputs[i])->info;
-        for (int32_t k = 0; k < info->rank; k++) {
-            const char *name = opf_dim_symbol_name(root->dims, info->dims[k]);
-            if (name != NULL && strcmp(name, symbol) == 0)
+        for (int32_t k = 0; k < info->rank; k++)
+            if (opf_dim_size(root->dims, info->dims[k]) == size)
                 return true;
-        }
     }
     return false;
 }
@@ -81,7 +79,8 @@ bool opf_fuse_suppose_positive(opf_fuse_context *context, opf_dim size)
     int64_t n;
     if (opf_dim_at_least(graph->dims, size, 1))
         return true;
-    if (opf_dim_is_number(size) || graph != context->root || !opf_dim_evaluate(graph->dims, size, is_of_input, graph, &n))
+    if (opf_dim_is_number(size) || graph != context->root ||
+        !opf_dim_evaluate_sizes(graph->dims, size, is_of_input, graph, &n))
         return false;
     for (uint32_t i = 0; i < report->n_supposed; i++)
         if (opf_dim_equal(report->supposed[i], size))
@@ -98,8 +97,8 @@ bool opf_fuse_suppose_fits(opf_fuse_context *context, opf_dim part, opf_dim whol
     if (opf_dim_is(part, 1) || opf_dim_equal(part, whole) || opf_dim_is_one_or(graph->dims, part, whole))
         return true;
     if ((opf_dim_is_number(part) && opf_dim_is_number(whole)) || graph != context->root ||
-        !opf_dim_evaluate(graph->dims, part, is_of_input, graph, &n) ||
-        !opf_dim_evaluate(graph->dims, whole, is_of_input, graph, &n) ||
+        !opf_dim_evaluate_sizes(graph->dims, part, is_of_input, graph, &n) ||
+        !opf_dim_evaluate_sizes(graph->dims, whole, is_of_input, graph, &n) ||
         !OPF_PUSH(report->arena, report->fits, report->n_fits, report->fits_capacity, fit))
         return false;
     opf_dims_state_one_or(graph->dims, part, whole);
@@ -473,6 +472,8 @@ opf_status opf_fuse(opf_graph *graph, const opf_fuse_options *options, opf_fuse_
         status = check_names(&p.rules, options->only, options->n_only, error);
     if (status == OPF_OK)
         status = check_names(&p.rules, options->skip, options->n_skip, error);
+    if (status == OPF_OK)
+        status = opf_fuse_suppose_masks(&context, error);
     if (status == OPF_OK)
         status = fuse_graph(&context, graph, &p, error);
     opf_report_finish(report);

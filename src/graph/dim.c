@@ -445,3 +445,9 @@ const char *opf_dim_symbol_name(const opf_dims *dims, opf_dim d)
     const opf_atom *a = single_atom(dims, d);
     return a != NULL && a->kind == OPF_ATOM_SYMBOL ? a->name : NULL;
 }
+
+uint32_t opf_dim_size(const opf_dims *dims, opf_dim d)
+{
+    const opf_atom *a = single_atom(dims, d);
+    return a != NULL && (a->kind == OPF_ATOM_SYMBOL || a->is_size) ? (uint32_t)(a - dims->atoms) : 0;
+}

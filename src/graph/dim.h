@@ -80,4 +80,9 @@ const char *opf_dim_symbol_name(const opf_dims *dims, opf_dim d);
 bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, bool (*number)(void *user, const char *symbol, int64_t *n), void *user,
                       int64_t *result);
 
+/* The same by the number of each size of a shape, named or left open; opf_dim_size is that of d if d is one, else 0. */
+uint32_t opf_dim_size(const opf_dims *dims, opf_dim d);
+bool opf_dim_evaluate_sizes(const opf_dims *dims, opf_dim d, bool (*number)(void *user, uint32_t size, int64_t *n),
+                            void *user, int64_t *result);
+
 #endif

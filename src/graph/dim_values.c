@@ -4,15 +4,16 @@
 
 /* ---- evaluating ---- */
 
-typedef bool (*number_of)(void *user, const char *symbol, int64_t *n);
+typedef bool (*number_of)(void *user, uint32_t size, int64_t *n);
 
 static bool evaluate_atom(const opf_dims *dims, uint32_t id, number_of number, void *user, int64_t *result)
 {
     const opf_atom *a = &dims->atoms[id];
     int64_t     x, y;
-    if (a->kind == OPF_ATOM_SYMBOL)
-        return number(user, a->name, result);
-    if (a->kind == OPF_ATOM_UNKNOWN || !opf_dim_evaluate(dims, a->a, number, user, &x) || !opf_dim_evaluate(dims, a->b, number, user, &y))
+    if (a->kind == OPF_ATOM_SYMBOL || a->is_size)
+        return number(user, id, result);
+    if (a->kind == OPF_ATOM_UNKNOWN || !opf_dim_evaluate_sizes(dims, a->a, number, user, &x) ||
+        !opf_dim_evaluate_sizes(dims, a->b, number, user, &y))
         return false;
     if (a->kind == OPF_ATOM_MIN) {
         *result = x < y ? x : y;
@@ -24,7 +25,7 @@ static bool evaluate_atom(const opf_dims *dims, uint32_t id, number_of number, v
     return true;
 }
 
-bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, number_of number, void *user, int64_t *result)
+bool opf_dim_evaluate_sizes(const opf_dims *dims, opf_dim d, number_of number, void *user, int64_t *result)
 {
     if (d.expr == 0) {
         *result = d.n;
@@ -47,6 +48,27 @@ bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, number_of number, void *u
     }
     *result = sum;
     return true;
+}
+
+typedef struct by_name {
+    const opf_dims *dims;
+    bool (*number)(void *user, const char *symbol, int64_t *n);
+    void *user;
+} by_name;
+
+/* A size that is left open has no name to ask for. */
+static bool number_by_name(void *user, uint32_t size, int64_t *n)
+{
+    const by_name *by = user;
+    const char *name = by->dims->atoms[size].name;
+    return name != NULL && by->number(by->user, name, n);
+}
+
+bool opf_dim_evaluate(const opf_dims *dims, opf_dim d, bool (*number)(void *user, const char *symbol, int64_t *n),
+                      void *user, int64_t *result)
+{
+    by_name by = {dims, number, user};
+    return opf_dim_evaluate_sizes(dims, d, number_by_name, &by, result);
 }
 
 /* ---- printing ---- */

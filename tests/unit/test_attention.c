@@ -402,7 +402,9 @@ static void test_misses(void **state)
         {"CONST", 0, "N=2 S=7", PLAIN(", float c", "y") "{ a = MatMul(q, k) b = Mul(a, c) p = Softmax(b) y = MatMul(p, v) }"},
         {"CONST", 0, "N=2 S=7", PLAIN(", bool[N,1,1,S] m, float f", "y") "{ a = MatMul(q, k) b = Where(m, a, f) p = Softmax(b) y = MatMul(p, v) }"},
         {NULL, 1, "N=2 S=7; N=1 S=1", PLAIN(", float[N,1,S,1] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
-        {"SHAPE_UNKNOWN", 0, "N=2 M=1 S=7", PLAIN(", float[M,1,1,S] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
+        /* A mask is taken to fit. */
+        {NULL, 1, "N=2 M=1 S=7; N=2 M=2 S=7", PLAIN(", float[M,1,1,S] m", "y") "{ a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
+        {"SHAPE_UNKNOWN", 0, "M=1 S=7; M=3 S=7", "g (float[1,3,S,8] q, float[1,3,8,S] k, float[1,3,S,8] v, float[M,1,1,S] m) => (y) { a = MatMul(q, k) b = Add(a, m) p = Softmax(b) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[1,3,8,S] k, float[N,3,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
         {"SHAPE_UNKNOWN", 0, "N=2 S=7", "g (float[N,3,S,8] q, float[N,3,8,S] k, float[N,1,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},
         {"RANK", 0, "N=2 S=7", "g (float[N,1,2,S,8] q, float[N,1,2,8,S] k, float[N,1,2,S,8] v) => (y) { a = MatMul(q, k) p = Softmax(a) y = MatMul(p, v) }"},

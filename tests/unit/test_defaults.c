@@ -314,6 +314,27 @@ static void test_operand_that_enlarges(void **state)
     assert_true(steps[0] == steps[1] && steps[1] < steps[2]);
 }
 
+/* So with a mask of other symbols, whose sizes the scores have in all runs but the last. */
+static void test_mask_that_enlarges(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "g (float[N,2,S,4] q, float[N,2,S,4] k, float[N,2,S,4] v, float[M,1,1,T] m, float[4] d) => (y) {"
+        " t = Transpose <perm = [0, 1, 3, 2]> (k)  s = MatMul(q, t)  a = Add(s, m)  p = Softmax(a)  o = MatMul(p, v)  "
+        "y = Mul(o, d) }";
+    static const char *const sizes[] = {"N=3 S=5 M=3 T=5", "N=3 S=5 M=1 T=1", "N=1 S=5 M=6 T=5"};
+    size_t steps[3];
+    for (int i = 0; i < 3; i++) {
+        twins t;
+        open_twins(&t, text, NULL, 10, OPF_MODE_FUSED, sizes[i]);
+        check_turns(&t);
+        assert_int_equal(t.out[0].dims[0], i == 2 ? 6 : 3);
+        steps[i] = count_steps(&t);
+        close_twins(&t);
+    }
+    assert_true(steps[0] == steps[1] && steps[1] < steps[2]);
+}
+
 /* A symbol that the default has too (it is 3 there) says nothing of the frozen graph. */
 static void test_symbol_of_a_default(void **state)
 {
@@ -456,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_symbols_in_conflict),
         cmocka_unit_test(test_operand_that_enlarges),
+        cmocka_unit_test(test_mask_that_enlarges),
         cmocka_unit_test(test_symbol_of_a_default),
         cmocka_unit_test(test_shape_beside_a_default),
         cmocka_unit_test(test_useless_default),

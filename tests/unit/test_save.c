@@ -193,6 +193,24 @@ static void there_and_back(void **state)
                 check_subject(&subjects[i], &(opf_save_options){.opset = opsets[k], .target = (opf_target)target});
 }
 
+/* Masks whose sizes are known by no symbol of the scores: the standard operators say less of them than the one that
+   they were written from, and are read back as an attention all the same. */
+static void masks_of_other_sizes(void **state)
+{
+    static const subject masks[] = {
+        {"g (float[N,S,8] q, float[N,T,8] k, float[N,T,8] v, int32[M,U] m) => (y) {"
+         " y = com.microsoft.MultiHeadAttention <num_heads = 2, mask_filter_value = -50.0> (q, k, v, , m) }",
+         "N=2 S=3 T=5 M=2 U=5"},
+        {"g (float[N,S,8] q, float[N,T,8] k, float[N,T,8] v, int32[L] m) => (y) {"
+         " y = com.microsoft.MultiHeadAttention <num_heads = 2, mask_filter_value = -50.0> (q, k, v, , m) }",
+         "N=2 S=3 T=5 L=4"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++)
+        for (int target = OPF_TARGET_ONNX; target <= OPF_TARGET_ORT_ALL; target++)
+            check_subject(&masks[i], &(opf_save_options){.target = (opf_target)target});
+}
+
 /* ---- com.microsoft ---- */
 
 typedef struct exchange {
@@ -523,6 +541,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_and_back),
+        cmocka_unit_test(masks_of_other_sizes),
         cmocka_unit_test(operators_of_microsoft),
         cmocka_unit_test(an_opset_that_cannot_say_it),
         cmocka_unit_test(the_opset_goes_up_when_it_must),

@@ -68,6 +68,11 @@ static opf_value_id length_of(opf_contrib *c, const attention *a)
     return a->past_key != 0 ? OPF_APPLY(c, Add, opf_contrib_size(c, a->past_key, 2), own) : own;
 }
 
+static opf_value_id join(opf_contrib *c, opf_value_id x, opf_value_id y)
+{
+    return opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(x, y), OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
+}
+
 /* A mask of rank 1 has the ends of sequences; all ends and then all starts; or the lengths, and then where the queries
    and the keys of each sequence would begin if they were packed: [3 * batch + 2]. */
 static opf_value_id between(opf_contrib *c, const attention *a)
@@ -86,17 +91,23 @@ static opf_value_id between(opf_contrib *c, const attention *a)
         opf_contrib_fail(c, OPF_UNSUPPORTED, "a mask of %lld numbers for batch %lld is not supported", (long long)n.n,
                          (long long)batch.n);
     const opf_value_id size = opf_contrib_size(c, a->q, 0), first = opf_contrib_ints(c, OPF_INTS(0));
-    const opf_value_id ends = opf_dim_equal(n, batch) ? a->padding : OPF_APPLY(c, Slice, a->padding, first, size);
-    if (opf_dim_equal(n, batch) || opf_dim_equal(n, packed))
-        return OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, ends, column));
-    /* Where the length says that there are no starts, they are 0: zeros behind the mask let it be cut in any case. */
+    if (opf_dim_equal(n, batch) || opf_dim_equal(n, packed)) {
+        const opf_value_id known = opf_dim_equal(n, batch) ? a->padding : OPF_APPLY(c, Slice, a->padding, first, size);
+        return OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, known, column));
+    }
+    /* A Split has ends as many as sequences, whatever the length: who reads the file that this is written to knows too
+       that they fit. Where the length says that there are no starts, they are 0: zeros behind the rest let it be cut in
+       any case. */
+    const opf_value_id length = opf_contrib_size(c, a->padding, 0);
+    const opf_value_id twice = OPF_APPLY(c, Add, size, size), sizes = join(c, size, OPF_APPLY(c, Sub, length, size));
+    opf_value_id part[2];
+    opf_contrib_add_many(c, &opf_op_Split, OPF_INPUTS(a->padding, sizes), OPF_ATTRS(opf_contrib_int_attr("axis", 0)), 2,
+                         part);
     const opf_value_id zero = opf_contrib_integer(c, opf_contrib_type(c, a->padding, "the mask"), 0);
-    const opf_value_id zeros = OPF_APPLY(c, Expand, zero, size), twice = OPF_APPLY(c, Add, size, size);
-    const opf_value_id all =
-        opf_contrib_add(c, &opf_op_Concat, OPF_INPUTS(a->padding, zeros), OPF_ATTRS(opf_contrib_int_attr("axis", 0)));
-    const opf_value_id has_starts = OPF_APPLY(c, Equal, opf_contrib_size(c, a->padding, 0), twice);
-    const opf_value_id starts = OPF_APPLY(c, Where, has_starts, OPF_APPLY(c, Slice, all, size, twice), zero);
-    const opf_value_id before = OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, ends, column));
+    const opf_value_id filled = join(c, part[1], OPF_APPLY(c, Expand, zero, twice));
+    const opf_value_id has_starts = OPF_APPLY(c, Equal, length, twice);
+    const opf_value_id starts = OPF_APPLY(c, Where, has_starts, OPF_APPLY(c, Slice, filled, first, size), zero);
+    const opf_value_id before = OPF_APPLY(c, Less, place, OPF_APPLY(c, Unsqueeze, part[0], column));
     return OPF_APPLY(c, And, before, OPF_APPLY(c, GreaterOrEqual, place, OPF_APPLY(c, Unsqueeze, starts, column)));
 }
 
