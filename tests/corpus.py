@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import BUILD, ROOT, Tally, last_line, opfuse, opfuse_json
+from harness import BUILD, ROOT, Tally, alone, last_line, opfuse, opfuse_json
 
 SHARED = ROOT.parent / "shared" / "corpus"
 ARCHIVE = SHARED / "corpus.tar.zst"
@@ -37,14 +37,15 @@ def unpack():
     if not ARCHIVE.exists():
         return "there is no ../shared/corpus"
     size = str(ARCHIVE.stat().st_size)
-    if stamp.exists() and stamp.read_text() == size:
-        return None
-    if not shutil.which("zstd"):
-        return "zstd is not installed"
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    subprocess.run(["tar", "--zstd", "-xf", ARCHIVE, "-C", FOLDER], check=True)
-    stamp.write_text(size)
+    with alone("corpus"):
+        if stamp.exists() and stamp.read_text() == size:
+            return None
+        if not shutil.which("zstd"):
+            return "zstd is not installed"
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir(parents=True)
+        subprocess.run(["tar", "--zstd", "-xf", ARCHIVE, "-C", FOLDER], check=True)
+        stamp.write_text(size)
     return None
 
 
@@ -67,6 +68,11 @@ def link(source, target):
 
 def prepare_sets():
     """Puts each model next to its sets, as `opfuse test` wants them; returns the names of the cases."""
+    with alone("corpus"):
+        return link_sets()
+
+
+def link_sets():
     external = set(external_files())
     names = []
     with open(SHARED / "golden.tsv", newline="") as file:

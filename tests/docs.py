@@ -7,7 +7,8 @@ A fenced block says what it is for in its first line, after the language:
     after=PATH      a line of PATH begins as the first line does; the others go in after it
     run             commands, run in the tree after it is built; $BUILD is the build folder
 The C example of README.md is compiled too, docs/fusions.md and docs/operators.md must be what their scripts in scripts/
-write, and the tests that docs/conditions.md names must exist. The source tree is copied to build/docs-test/tree and the pages are applied one after the other.
+write, and the tests that docs/conditions.md names must exist. The source tree is copied to build/docs-test/tree. The listings
+of all pages go in before the first commands run: the tree is built once.
 """
 
 import os
@@ -68,11 +69,10 @@ def command(*words, shell=False):
         raise AssertionError(" / ".join(errors[:3]))
 
 
-def carry_out(page):
-    """Applies a page's blocks in order; the commands run at its end."""
+def apply(page):
+    """Applies a page's listings in order."""
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
-    runs = [text for _, kind, _, text in blocks if kind == "run"]
-    if len(blocks) == len(runs) or not runs:
+    if len({kind == "run" for _, kind, _, _ in blocks}) != 2:
         raise AssertionError("the page has no listings, or no commands")
     for _, kind, name, text in blocks:
         if kind == "file":
@@ -85,9 +85,13 @@ def carry_out(page):
             insert_sorted(TREE / name, text.splitlines())
         elif kind == "after":
             insert_after(TREE / name, text.splitlines())
-    command("cmake", "-S", TREE, "-B", OUT, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=-O1", "-DOPFUSE_TESTS=ON")
-    for text in runs:
-        command(text, shell=True)
+
+
+def run_commands(page):
+    command("cmake", "-S", TREE, "-B", OUT, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1", "-DOPFUSE_TESTS=ON")
+    for _, kind, _, text in BLOCK.findall((ROOT / "docs" / page).read_text()):
+        if kind == "run":
+            command(text, shell=True)
 
 
 def check_readme():
@@ -143,15 +147,25 @@ def check_conditions():
 MADE = {"fusions.md": "make_fusions_md.py", "operators.md": "make_operators_md.py"}
 
 
+def attempt(action, *arguments):
+    """What is wrong, or None."""
+    try:
+        action(*arguments)
+    except (AssertionError, OSError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
 def main():
     tally = Tally()
     copy_tree()
-    for page, carry in [("README.md", check_readme), ("conditions.md", check_conditions), *((page, lambda script=script: check_made(script)) for page, script in MADE.items()), *((page, lambda page=page: carry_out(page)) for page in PAGES)]:
-        try:
-            carry()
-            tally.result(page)
-        except (AssertionError, OSError) as error:
-            tally.result(page, error)
+    tally.result("README.md", attempt(check_readme))
+    tally.result("conditions.md", attempt(check_conditions))
+    for page, script in MADE.items():
+        tally.result(page, attempt(check_made, script))
+    applied = {page: attempt(apply, page) for page in PAGES}
+    for page, error in applied.items():
+        tally.result(page, error or attempt(run_commands, page))
     tally.finish()
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the test scripts share: where things lie, counting, lists of known gaps, running the tool."""
 
+import contextlib
+import fcntl
 import fnmatch
 import json
 import os
@@ -11,6 +13,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 OPFUSE = pathlib.Path(os.environ.get("OPFUSE", BUILD / "release" / "opfuse"))
+
+
+@contextlib.contextmanager
+def alone(name):
+    """No other process is in a block of this name: suites that run side by side make what they share one at a time."""
+    BUILD.mkdir(exist_ok=True)
+    with open(BUILD / f".{name}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Tally:

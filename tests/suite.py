@@ -19,7 +19,7 @@ from onnx.backend.test.case import model as model_cases
 from onnx.backend.test.case.node import collect_testcases
 
 import corpus
-from harness import BUILD
+from harness import BUILD, alone
 
 FOLDER = BUILD / "conform" / onnx.__version__
 PACKAGE = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -132,8 +132,14 @@ def from_package_or_corpus(*parts):
 
 def generate():
     """All cases, the light models (which take longer than all others) last."""
+    has_corpus = corpus.unpack() is None
+    with alone("conform"):
+        return generate_with(has_corpus)
+
+
+def generate_with(has_corpus):
     stamp = FOLDER / "index.json"
-    version = [FORMAT, corpus.unpack() is None]
+    version = [FORMAT, has_corpus]
     if not stamp.exists() or json.loads(stamp.read_text()).get("version") != version:
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)

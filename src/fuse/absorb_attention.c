@@ -286,14 +286,6 @@ static opf_status apply(opf_attention *a, opf_node_id *anchor, opf_error *error)
 
 /* ---- the pass ---- */
 
-static bool report(const opf_attention *a)
-{
-    const opf_graph *graph = a->context->graph;
-    const opf_node_id fault = a->why.node != 0 ? a->why.node : a->softmax;
-    return opf_report_miss(a->context->report, rule, opf_graph_node(graph, a->softmax)->name, a->why.code,
-                           opf_graph_node(graph, fault)->name, a->n, a->n + 1, "%s", a->why.reason);
-}
-
 opf_status opf_absorb_attention(opf_fuse_context *context, bool *changed, opf_error *error)
 {
     for (opf_node_id id = 1; id < context->graph->n_nodes; id++) {
@@ -309,7 +301,7 @@ opf_status opf_absorb_attention(opf_fuse_context *context, bool *changed, opf_er
             continue;
         }
         if (anchor == 0) {
-            OPF_OOM_IF(error, !report(&a));
+            OPF_OOM_IF(error, !opf_report_refusal(context, rule, a.softmax, &a.why, a.n, a.n + 1));
             continue;
         }
         *changed = true;

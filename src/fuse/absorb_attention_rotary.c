@@ -197,14 +197,6 @@ static opf_status apply(turned *t, bool *done, opf_error *error)
 
 /* ---- the pass ---- */
 
-static bool report(const turned *t)
-{
-    const opf_graph *graph = t->context->graph;
-    return opf_report_miss(t->context->report, rule, opf_graph_node(graph, t->rotary)->name, t->why.code,
-                           opf_graph_node(graph, t->why.node != 0 ? t->why.node : t->rotary)->name, 1, 2, "%s",
-                           t->why.reason);
-}
-
 static opf_status take(opf_fuse_context *context, opf_node_id id, uint32_t side, bool *changed, opf_error *error)
 {
     const opf_node *node = opf_graph_node(context->graph, id);
@@ -218,7 +210,7 @@ static opf_status take(opf_fuse_context *context, opf_node_id id, uint32_t side,
             return OPF_OK;
         OPF_TRY(apply(&t, &done, error));
     }
-    OPF_OOM_IF(error, !done && !report(&t));
+    OPF_OOM_IF(error, !done && !opf_report_refusal(context, rule, t.rotary, &t.why, 1, 2));
     *changed |= done;
     return OPF_OK;
 }

@@ -166,14 +166,6 @@ static void find_chain(opf_fuse_context *context, opf_node_id conv, chain *c, op
     leave_hosted(graph, c);
 }
 
-static bool report(opf_fuse_context *context, opf_node_id conv, const chain *c, const opf_refusal *why)
-{
-    const opf_graph *graph = context->graph;
-    return why->reason == NULL ||
-           opf_report_miss(context->report, rule, opf_graph_node(graph, conv)->name, why->code,
-                           opf_graph_node(graph, why->node)->name, 1 + c->n, 2 + c->n, "%s", why->reason);
-}
-
 /* ---- applying ---- */
 
 static bool push_step(opf_graph *graph, opf_node_id conv, const opf_node *node, const opf_op *op, uint32_t main,
@@ -260,7 +252,7 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
     opf_refusal why = {0};
     find_chain(context, id, &c, &why);
     if (c.n == 0 || !is_pointwise(context, id, &why)) {
-        OPF_OOM_IF(error, !report(context, id, &c, &why));
+        OPF_OOM_IF(error, !opf_report_refusal(context, rule, id, &why, 1 + c.n, 2 + c.n));
         return OPF_OK;
     }
     if (!opf_fuse_allows(context, rule, id))

@@ -125,17 +125,10 @@ static opf_node_id find(const opf_graph *graph, const opf_node *reader, uint32_t
 static opf_status absorb(opf_fuse_context *context, opf_node_id id, opf_node_id reader, bool *changed, opf_error *error)
 {
     opf_refusal why = {.code = OPF_MISS_OP};
-    if (!check(context, id, reader, &why)) {
-        const opf_node *fault = opf_graph_node(context->graph, why.node != 0 ? why.node : id);
-        OPF_OOM_IF(error, !opf_report_miss(context->report, rule, opf_graph_node(context->graph, id)->name, why.code,
-                                           fault->name, 1, 2, "%s", why.reason));
-        return OPF_OK;
-    }
-    if (!opf_fuse_allows(context, rule, id))
-        return OPF_OK;
-    OPF_OOM_IF(error, !opf_node_set_int(context->graph, id, OPF_STORED, 0));
-    *changed = true;
-    return opf_fuse_done(context, rule, id, error);
+    if (check(context, id, reader, &why))
+        return opf_fuse_leave_unstored(context, rule, id, changed, error);
+    OPF_OOM_IF(error, !opf_report_refusal(context, rule, id, &why, 1, 2));
+    return OPF_OK;
 }
 
 opf_status opf_absorb_gate(opf_fuse_context *context, bool *changed, opf_error *error)

@@ -184,8 +184,7 @@ static bool report(opf_fuse_context *context, opf_value_id x)
             (void)fits(context, &first, &b, &why);
         if (why.reason == NULL)
             why = of_first;
-        if (!opf_report_miss(context->report, rule, opf_graph_node(graph, b.conv)->name, why.code,
-                             opf_graph_node(graph, why.node)->name, 1, 2, "%s", why.reason))
+        if (!opf_report_refusal(context, rule, b.conv, &why, 1, 2))
             return false;
     }
     return true;

@@ -297,9 +297,7 @@ static opf_status absorb(opf_fuse_context *context, opf_node_id id, bool *change
     chain c;
     opf_refusal why;
     if (!find_chain(context, id, &c, &why)) {
-        OPF_OOM_IF(error, why.reason != NULL &&
-                              !opf_report_miss(context->report, rule, opf_graph_node(graph, id)->name, why.code,
-                                               opf_graph_node(graph, why.node)->name, 1, 2, "%s", why.reason));
+        OPF_OOM_IF(error, !opf_report_refusal(context, rule, id, &why, 1, 2));
         return OPF_OK;
     }
     if (!opf_fuse_allows(context, rule, id))

@@ -52,6 +52,10 @@ bool opf_fuse_is_plain(const opf_graph *graph, opf_node_id id, const opf_op *op)
 opf_value_id opf_fuse_build(opf_fuse_context *context, const opf_op *op, const opf_value_id *inputs, uint32_t n,
                                  opf_error *error);
 
+/* The only reader of the node's result computes it as it reads it (ops/stored.h), if that is allowed. */
+opf_status opf_fuse_leave_unstored(opf_fuse_context *context, const char *rule, opf_node_id node, bool *changed,
+                                   opf_error *error);
+
 /* After a rewrite: reports it (the origin is that of the anchor node), counts it, and verifies the graph in debug
  * builds. */
 opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_id anchor, opf_error *error);

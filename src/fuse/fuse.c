@@ -8,6 +8,7 @@
 #include "fuse/rewrite.h"
 #include "base/random.h"
 #include "graph/verify.h"
+#include "ops/stored.h"
 #include "simplify/passes.h"
 
 #include <stdlib.h>
@@ -172,6 +173,16 @@ opf_status opf_fuse_done(opf_fuse_context *context, const char *rule, opf_node_i
 {
     const opf_node *node = opf_graph_node(context->graph, anchor);
     return opf_fuse_done_with(context, rule, anchor, node->origin, node->n_origin, error);
+}
+
+opf_status opf_fuse_leave_unstored(opf_fuse_context *context, const char *rule, opf_node_id node, bool *changed,
+                                   opf_error *error)
+{
+    if (!opf_fuse_allows(context, rule, node))
+        return OPF_OK;
+    OPF_OOM_IF(error, !opf_node_set_int(context->graph, node, OPF_STORED, 0));
+    *changed = true;
+    return opf_fuse_done(context, rule, node, error);
 }
 
 /* ---- nodes by operator ---- */

@@ -20,6 +20,15 @@ bool opf_refuse(opf_fuse_context *context, opf_refusal *why, opf_miss_code code,
     return false;
 }
 
+bool opf_report_refusal(opf_fuse_context *context, const char *rule, opf_node_id start, const opf_refusal *why,
+                        uint32_t matched, uint32_t of)
+{
+    const opf_node_id fault = why->node != 0 ? why->node : start;
+    return why->reason == NULL ||
+           opf_report_miss(context->report, rule, opf_graph_node(context->graph, start)->name, why->code,
+                           opf_graph_node(context->graph, fault)->name, matched, of, "%s", why->reason);
+}
+
 static bool contains(const uint32_t *ids, uint32_t n, uint32_t id)
 {
     for (uint32_t i = 0; i < n; i++)

@@ -15,6 +15,9 @@ typedef struct opf_refusal {
 /* Fills *why (may be NULL) and returns false: `return opf_refuse(context, why, OPF_MISS_SHAPE, node, "…", …);` */
 bool opf_refuse(opf_fuse_context *context, opf_refusal *why, opf_miss_code code, opf_node_id node, const char *format,
                 ...) __attribute__((format(printf, 5, 6)));
+/* Reports a refusal as a near miss of the rule at `start`; one without a reason is none. False: memory is out. */
+bool opf_report_refusal(opf_fuse_context *context, const char *rule, opf_node_id start, const opf_refusal *why,
+                        uint32_t matched, uint32_t of);
 
 /* Every use of value is by one of the n nodes: not a graph output (IS_OUTPUT), not captured by a body (CAPTURED), not
    read by another node (USED_OUTSIDE, which names the reader). */

@@ -259,27 +259,21 @@ static opf_status merge_reshape(opf_graph *graph, opf_node_id id, bool *changed,
     return OPF_OK;
 }
 
+static opf_status merge(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    if (node->outputs[0] == 0)
+        return OPF_OK;
+    if (node->op == &opf_op_Transpose)
+        return merge_transpose(graph, id, changed, error);
+    if (node->op == &opf_op_Cast)
+        return merge_cast(graph, id, changed, error);
+    if (node->op == &opf_op_Where)
+        return merge_where(graph, id, changed, error);
+    return is_reshape(node) ? merge_reshape(graph, id, changed, error) : OPF_OK;
+}
+
 opf_status opf_merge_movement(opf_graph *graph, bool *changed, opf_error *error)
 {
-    opf_arena scratch;
-    opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order = NULL;
-    uint32_t n = 0;
-    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
-    for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
-        const opf_node *node = opf_graph_node(graph, order[i]);
-        if (!opf_simplify_is_plain(node) || node->n_own_inputs == 0 || node->inputs[0] == 0 || node->n_outputs == 0 ||
-            node->outputs[0] == 0)
-            continue;
-        if (node->op == &opf_op_Transpose)
-            status = merge_transpose(graph, order[i], changed, error);
-        else if (node->op == &opf_op_Cast)
-            status = merge_cast(graph, order[i], changed, error);
-        else if (node->op == &opf_op_Where)
-            status = merge_where(graph, order[i], changed, error);
-        else if (is_reshape(node))
-            status = merge_reshape(graph, order[i], changed, error);
-    }
-    opf_arena_fini(&scratch);
-    return status;
+    return opf_simplify_each(graph, merge, changed, error);
 }

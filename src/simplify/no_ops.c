@@ -222,25 +222,21 @@ static bool is_no_op(const opf_graph *graph, const opf_node *node, uint32_t *inp
     return false;
 }
 
+static opf_status drop(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    uint32_t input = 0;
+    (void)error;
+    /* It stays where an input of the graph would become an output: both names are the interface. */
+    if (node->outputs[0] == 0 || !is_no_op(graph, node, &input) ||
+        !opf_graph_replace_uses(graph, node->outputs[0], node->inputs[input]))
+        return OPF_OK;
+    opf_graph_remove_node(graph, id);
+    *changed = true;
+    return OPF_OK;
+}
+
 opf_status opf_remove_no_ops(opf_graph *graph, bool *changed, opf_error *error)
 {
-    opf_arena scratch;
-    opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order = NULL;
-    uint32_t n = 0;
-    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
-    for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
-        const opf_node *node = opf_graph_node(graph, order[i]);
-        uint32_t input = 0;
-        if (!opf_simplify_is_plain(node) || node->n_own_inputs == 0 || node->inputs[0] == 0 || node->n_outputs == 0 ||
-            node->outputs[0] == 0 || !is_no_op(graph, node, &input))
-            continue;
-        /* It stays where an input of the graph would become an output: both names are the interface. */
-        if (!opf_graph_replace_uses(graph, node->outputs[0], node->inputs[input]))
-            continue;
-        opf_graph_remove_node(graph, order[i]);
-        *changed = true;
-    }
-    opf_arena_fini(&scratch);
-    return status;
+    return opf_simplify_each(graph, drop, changed, error);
 }

@@ -92,7 +92,7 @@ static uint32_t run_of(const opf_graph *graph, const operands *flat, uint32_t i,
     return end;
 }
 
-static opf_status merge_concat(opf_graph *graph, opf_arena *scratch, opf_node_id id, bool *changed, opf_error *error)
+static opf_status join(opf_graph *graph, opf_arena *scratch, opf_node_id id, bool *changed, opf_error *error)
 {
     const int32_t axis = opf_joined_axis(graph, opf_graph_node(graph, id));
     operands flat = {0};
@@ -121,6 +121,15 @@ static opf_status merge_concat(opf_graph *graph, opf_arena *scratch, opf_node_id
     *changed = true;
     OPF_OOM_IF(error, !opf_graph_set_own_inputs(graph, id, flat.list, n));
     return OPF_OK;
+}
+
+static opf_status merge_concat(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    opf_arena scratch;
+    opf_arena_init(&scratch, graph->arena->heap);
+    const opf_status status = join(graph, &scratch, id, changed, error);
+    opf_arena_fini(&scratch);
+    return status;
 }
 
 /* ---- parts of a Concat ---- */
@@ -163,24 +172,20 @@ static opf_status take_from_operand(opf_graph *graph, opf_node_id id, uint32_t o
     return OPF_OK;
 }
 
+/* ---- the pass ---- */
+
+static opf_status merge(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    const opf_node *node = opf_graph_node(graph, id);
+    if (node->op == &opf_op_Concat && node->outputs[0] != 0)
+        return merge_concat(graph, id, changed, error);
+    if (node->op == &opf_op_Slice || node->op == &opf_op_Split)
+        for (uint32_t i = 0; i < opf_graph_node(graph, id)->n_outputs; i++)
+            OPF_TRY(take_from_operand(graph, id, i, changed, error));
+    return OPF_OK;
+}
+
 opf_status opf_merge_parts(opf_graph *graph, bool *changed, opf_error *error)
 {
-    opf_arena scratch;
-    opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order = NULL;
-    uint32_t n = 0;
-    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
-    for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
-        const opf_node *node = opf_graph_node(graph, order[i]);
-        if (!opf_simplify_is_plain(node) || opf_simplify_input(node, 0) == 0 || node->n_outputs == 0)
-            continue;
-        if (node->op == &opf_op_Concat && node->outputs[0] != 0)
-            status = merge_concat(graph, &scratch, order[i], changed, error);
-        for (uint32_t o = 0; status == OPF_OK && (node->op == &opf_op_Slice || node->op == &opf_op_Split) &&
-                             o < opf_graph_node(graph, order[i])->n_outputs;
-             o++)
-            status = take_from_operand(graph, order[i], o, changed, error);
-    }
-    opf_arena_fini(&scratch);
-    return status;
+    return opf_simplify_each(graph, merge, changed, error);
 }

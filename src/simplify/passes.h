@@ -18,6 +18,11 @@ static inline opf_value_id opf_simplify_input(const opf_node *node, uint32_t i)
     return i < node->n_own_inputs ? node->inputs[i] : 0;
 }
 
+/* What a pass does with a node. */
+typedef opf_status opf_simplify_visit(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error);
+/* Visits the plain nodes that have a first operand and a result. */
+opf_status opf_simplify_each(opf_graph *graph, opf_simplify_visit *visit, bool *changed, opf_error *error);
+
 /* Same rank and every dimension proven equal. */
 bool opf_simplify_same_shape(const opf_info *a, const opf_info *b);
 

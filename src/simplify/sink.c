@@ -144,23 +144,19 @@ static bool apply(const sink *s)
            opf_graph_set_input(graph, s->transpose, 0, between) && opf_graph_set_output(graph, s->transpose, 0, result);
 }
 
+static opf_status sink_to(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    sink s = {.graph = graph, .node = id};
+    const opf_node *node = opf_graph_node(graph, id);
+    if ((node->op->traits & OPF_ELEMENTWISE) == 0 || node->n_outputs != 1 || node->outputs[0] == 0 ||
+        info_of(graph, node->outputs[0])->rank < 2 || !find(&s))
+        return OPF_OK;
+    *changed = true;
+    OPF_OOM_IF(error, !apply(&s));
+    return OPF_OK;
+}
+
 opf_status opf_sink_transposes(opf_graph *graph, bool *changed, opf_error *error)
 {
-    opf_arena scratch;
-    opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order = NULL;
-    uint32_t n = 0;
-    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
-    for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
-        sink s = {.graph = graph, .node = order[i]};
-        const opf_node *node = opf_graph_node(graph, order[i]);
-        if (!opf_simplify_is_plain(node) || (node->op->traits & OPF_ELEMENTWISE) == 0 || node->n_outputs != 1 ||
-            node->outputs[0] == 0 || info_of(graph, node->outputs[0])->rank < 2 || !find(&s))
-            continue;
-        *changed = true;
-        if (!apply(&s))
-            status = opf_fail(error, OPF_OUT_OF_MEMORY, "out of memory");
-    }
-    opf_arena_fini(&scratch);
-    return status;
+    return opf_simplify_each(graph, sink_to, changed, error);
 }

@@ -158,18 +158,12 @@ static opf_status merge_slice(opf_graph *graph, opf_node_id id, bool *changed, o
     return OPF_OK;
 }
 
+static opf_status merge(opf_graph *graph, opf_node_id id, bool *changed, opf_error *error)
+{
+    return opf_graph_node(graph, id)->op == &opf_op_Slice ? merge_slice(graph, id, changed, error) : OPF_OK;
+}
+
 opf_status opf_merge_slices(opf_graph *graph, bool *changed, opf_error *error)
 {
-    opf_arena scratch;
-    opf_arena_init(&scratch, graph->arena->heap);
-    opf_node_id *order = NULL;
-    uint32_t n = 0;
-    opf_status status = opf_graph_sort(graph, &scratch, &order, &n, error);
-    for (uint32_t i = 0; status == OPF_OK && i < n; i++) {
-        const opf_node *node = opf_graph_node(graph, order[i]);
-        if (opf_simplify_is_plain(node) && node->op == &opf_op_Slice && opf_simplify_input(node, 0) != 0)
-            status = merge_slice(graph, order[i], changed, error);
-    }
-    opf_arena_fini(&scratch);
-    return status;
+    return opf_simplify_each(graph, merge, changed, error);
 }

@@ -1,64 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a depthwise convolution: every window with code of its own and others, borders on either side, lines left out. */
-#include "check.h"
-
-#include <math.h>
+/* Lines of a depthwise convolution: every window with code of its own and others, borders on either side, lines left
+ * out. */
+#include "lines.h"
 
 enum { MAX_ROWS = 7, MAX_LINES = OPF_DEPTHWISE_LINES };
-
-static float *make_input(checker *check, size_t size)
-{
-    float *x = check_array(check, size);
-    check_fill(check, x, size, 1);
-    if (size != 0 && check_random(check, 16) == 0)
-        x[check_random(check, size)] = check_random(check, 2) ? NAN : INFINITY;
-    return x;
-}
 
 static void make_lines(checker *check, opf_depthwise *d, const float **rows)
 {
     const bool fixed = check_random(check, 4) != 0;
-    d->rows          = rows;
-    d->lines         = 1 + (size_t)check_random(check, MAX_LINES);
-    d->taps          = fixed ? 3 + 2 * (size_t)check_random(check, 3) : 1 + (size_t)check_random(check, 9);
-    d->n_rows        = fixed && check_random(check, 8) != 0 ? d->taps : (size_t)check_random(check, MAX_ROWS + 1);
-    d->stride        = 1 + (int64_t)check_random(check, fixed ? 2 : 4);
-    d->step          = check_random(check, 4) != 0 ? (size_t)d->stride : (size_t)check_random(check, 3);
-    d->dilation      = fixed ? 1 : 1 + (int64_t)check_random(check, 3);
-    d->in            = (int64_t)check_random(check, 40);
-    d->pixels        = (size_t)check_random(check, 36);
-    d->first         = -(int64_t)check_random(check, 8) + (check_random(check, 8) == 0 ? 30 - (int64_t)check_random(check, 60) : 0);
-    d->c             = check_size(check, 0, 100);
-    d->pixel         = (ptrdiff_t)(d->c + check_random(check, 9));
-    d->dst_pixel     = (ptrdiff_t)(d->c + (check_random(check, 2) ? 0 : check_random(check, 20)));
-    d->dst_line      = (ptrdiff_t)d->pixels * d->dst_pixel;
-    d->lo            = check_random(check, 2) ? 0.0f : -INFINITY;
-    d->hi            = check_random(check, 2) ? 1.0f : INFINITY;
-    const size_t size = d->in == 0 ? 0 : (size_t)(d->in - 1) * (size_t)d->pixel + d->c;
+    d->rows = rows;
+    d->lines = 1 + (size_t)check_random(check, MAX_LINES);
+    d->taps = fixed ? 3 + 2 * (size_t)check_random(check, 3) : 1 + (size_t)check_random(check, 9);
+    d->n_rows = fixed && check_random(check, 8) != 0 ? d->taps : (size_t)check_random(check, MAX_ROWS + 1);
+    d->stride = 1 + (int64_t)check_random(check, fixed ? 2 : 4);
+    d->step = check_random(check, 4) != 0 ? (size_t)d->stride : (size_t)check_random(check, 3);
+    d->dilation = fixed ? 1 : 1 + (int64_t)check_random(check, 3);
+    const size_t channels = check_size(check, 0, 100);
+    draw_image(check, d, channels, channels);
     for (size_t o = 0; o < d->lines; o++)
         for (size_t r = 0; r < d->n_rows; r++) {
             const bool shared = o > 0 && d->step > 0 && r + d->step < d->n_rows;
-            rows[o * d->n_rows + r] = shared                           ? rows[(o - 1) * d->n_rows + r + d->step]
+            rows[o * d->n_rows + r] = shared                        ? rows[(o - 1) * d->n_rows + r + d->step]
                                       : check_random(check, 4) == 0 ? NULL
-                                                                       : make_input(check, size);
+                                                                    : draw_row(check, d, 16);
         }
     float *w = check_array(check, d->n_rows * d->taps * d->c);
     check_fill(check, w, d->n_rows * d->taps * d->c, 1);
-    d->w        = w;
-    float *bias = check_array(check, d->c);
-    check_fill(check, bias, d->c, 1);
-    d->bias = check_random(check, 2) ? bias : NULL;
+    d->w = w;
 }
 
 /* The exact element before the clamp, and the sum of the sizes of its terms. */
 static double element(const opf_depthwise *d, size_t o, size_t p, size_t i, double *size)
 {
     double sum = d->bias ? (double)d->bias[i] : 0;
-    *size      = fabs(sum);
+    *size = fabs(sum);
     for (size_t r = 0; r < d->n_rows; r++)
         for (size_t t = 0; t < d->taps; t++) {
-            const float  *row = d->rows[o * d->n_rows + r];
-            const int64_t at  = d->first + (int64_t)p * d->stride + (int64_t)t * d->dilation;
+            const float *row = d->rows[o * d->n_rows + r];
+            const int64_t at = d->first + (int64_t)p * d->stride + (int64_t)t * d->dilation;
             if (row == NULL || at < 0 || at >= d->in)
                 continue;
             const double term = (double)row[at * d->pixel + (ptrdiff_t)i] * (double)d->w[(r * d->taps + t) * d->c + i];
@@ -73,17 +52,20 @@ static void check_line(checker *check, const opf_depthwise *d, size_t o, const f
     const size_t stride = (size_t)d->dst_pixel, size = d->pixels == 0 ? 0 : (d->pixels - 1) * stride + d->c;
     for (size_t i = 0; i < size; i++) {
         if (i % stride >= d->c) {
-            if (dst[i] != -7.0f)
+            if (dst[i] != untouched)
                 check_fail(check, "wrote between the pixels");
             continue;
         }
-        double       terms;
-        const double sum  = element(d, o, i / stride, i % stride, &terms);
+        double terms;
+        const double sum = element(d, o, i / stride, i % stride, &terms);
         const double want = isnan(sum) ? sum : fmin(fmax(sum, (double)d->lo), (double)d->hi);
-        if (isnan(want) ? !isnan(dst[i]) : !check_same(dst[i], (float)want) && !(fabs((double)dst[i] - want) <= 4e-7 * terms))
-            check_fail(check, "line %zu of %zu, %zu lines of %zu taps, stride %d, step %zu: pixel %zu of %zu, channel %zu of %zu is %.9g, must be %.9g",
-                       o, d->lines, d->n_rows, d->taps, (int)d->stride, d->step, i / stride, d->pixels, i % stride, d->c, (double)dst[i],
-                       want);
+        if (isnan(want) ? !isnan(dst[i])
+                        : !check_same(dst[i], (float)want) && !(fabs((double)dst[i] - want) <= 4e-7 * terms))
+            check_fail(check,
+                       "line %zu of %zu, %zu lines of %zu taps, stride %d, step %zu: pixel %zu of %zu, channel %zu of "
+                       "%zu is %.9g, must be %.9g",
+                       o, d->lines, d->n_rows, d->taps, (int)d->stride, d->step, i / stride, d->pixels, i % stride,
+                       d->c, (double)dst[i], want);
     }
 }
 
@@ -91,18 +73,14 @@ static void run(checker *check, int index)
 {
     (void)index;
     for (int round = 0; round < 600 && !check->failed; round++) {
-        const float  *rows[MAX_LINES * MAX_ROWS];
+        const float *rows[MAX_LINES * MAX_ROWS];
         opf_depthwise d;
         check_reset(check);
         make_lines(check, &d, rows);
-        const size_t line = (size_t)d.dst_line, size = line == 0 ? 0 : (d.lines - 1) * line + (d.pixels - 1) * (size_t)d.dst_pixel + d.c;
-        float       *dst = check_array(check, size);
-        for (size_t i = 0; i < size; i++)
-            dst[i] = -7.0f; /* below every clamp */
-        d.dst = dst;
+        make_result(check, &d, d.c);
         check->kern->depthwise(&d);
         for (size_t o = 0; o < d.lines; o++)
-            check_line(check, &d, o, dst + o * line);
+            check_line(check, &d, o, d.dst + (ptrdiff_t)o * d.dst_line);
         check_bands(check);
     }
 }

@@ -113,6 +113,12 @@ void check_fill(checker *check, float *x, size_t n, double scale)
         x[i] = (float)(scale * check_normal(check));
 }
 
+void check_spoil(checker *check, float *x, size_t n)
+{
+    if (n != 0)
+        x[check_random(check, n)] = check_random(check, 2) ? NAN : INFINITY;
+}
+
 size_t check_size(checker *check, size_t least, size_t most)
 {
     static const size_t steps[] = {1, 8, 16, 32, 64, 128};

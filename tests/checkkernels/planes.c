@@ -24,7 +24,7 @@ static void run(checker *check, int index)
         for (size_t i = 0; i < k; i++)
             offsets[i] = (uint32_t)check_random(check, LINES - pixels + 1);
         if (check_random(check, 4) == 0)
-            lines[check_random(check, LINES)] = check_random(check, 2) ? NAN : INFINITY;
+            check_spoil(check, lines, LINES);
         const opf_planes t = {.lines   = lines,
                               .offsets = offsets,
                               .k       = k,
