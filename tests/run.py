@@ -156,6 +156,13 @@ def random_graphs(log):
     return total
 
 
+def random_kernels(log):
+    """Operands that no run has drawn before. Bounds are those of the mean and of many draws, so a seed may exceed one by a little."""
+    first = int(time.time())
+    runs = [counted(BUILD / "release" / "tests" / "checkkernels", seed)(log) for seed in range(first, first + 50)]
+    return functools.reduce(add, runs)
+
+
 def rule_graphs_asan(log):
     """All of what unit-asan runs a sample of."""
     return run_program(BUILD / "asan" / "tests" / "test_rule_graphs", log, (1,)) if built("asan", log) else (0, 1, 0)
@@ -193,6 +200,7 @@ SUITES = [
     Suite("optimize-all", script("optimize.py", "--all", timeout=7200), needs_venv=True, long=True),
     Suite("zoo", script("zoo.py", timeout=7200), needs_venv=True, long=True),
     Suite("random-graphs", random_graphs, long=True),
+    Suite("random-kernels", random_kernels, long=True),
     Suite("clang", clang_build, long=True),
 ]
 
@@ -219,6 +227,8 @@ def run_suite(suite):
 
 
 def main():
+    if "--help" in sys.argv or "-h" in sys.argv:
+        sys.exit(print(__doc__ + "\nSuites: " + ", ".join(suite.name + (" (--long)" if suite.long else "") for suite in SUITES)))
     LOGS.mkdir(parents=True, exist_ok=True)
     names = [a for a in sys.argv[1:] if not a.startswith("-")]
     unknown = set(names) - {suite.name for suite in SUITES}

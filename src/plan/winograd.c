@@ -338,25 +338,21 @@ static size_t points_of(const form *f)
     return (f->tile[0] + f->taps[0] - 1) * (f->tile[1] + f->taps[1] - 1);
 }
 
-/* Other taps than 3x3 save less, and have bounds of their own. */
-static bool pays(const opf_gemm_args *args, const form *f, size_t tiles)
-{
-    const size_t area = f->tile[0] * f->tile[1], channels = args->kc < args->n ? args->kc : args->n;
-    if (f->taps[0] == 3 && f->taps[1] == 3)
-        return channels >= OPF_COST_WINOGRAD_CHANNELS && tiles * area >= 16 * OPF_COST_WINOGRAD_TILES &&
-               args->images * args->m * 16 >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * area * tiles;
-    return channels >= OPF_COST_TAPS_CHANNELS && tiles >= OPF_COST_TAPS_TILES &&
-           points_of(f) * tiles * 16 <= OPF_COST_TAPS_PRODUCTS * args->taps * args->images * args->m;
-}
-
+/* Other taps than 3x3 save less; their filters grow less, too. */
 static bool is_faster(const opf_gemm_args *args, const form *f, bool wide)
 {
+    const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->groups * args->kc * args->n;
     const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
     const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
-    const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->groups * args->kc * args->n;
-    const bool   four  = f->tile[0] == 4 || f->tile[1] == 4;
-    return pays(args, f, tiles) && (!four || (OPF_COST_WINOGRAD_LARGEST_TILE >= 4 && tiles >= fours)) &&
-           (bytes <= OPF_COST_WINOGRAD_LARGE || args->images * args->m >= large * area);
+    const size_t channels = args->kc < args->n ? args->kc : args->n, pixels = args->images * args->m;
+    if ((f->tile[0] == 4 || f->tile[1] == 4) && OPF_COST_WINOGRAD_LARGEST_TILE < 4)
+        return false;
+    if (f->taps[0] != 3 || f->taps[1] != 3)
+        return channels >= OPF_COST_TAPS_CHANNELS && tiles >= OPF_COST_TAPS_TILES &&
+               points_of(f) * tiles * 16 <= OPF_COST_TAPS_PRODUCTS * args->taps * pixels;
+    return channels >= OPF_COST_WINOGRAD_CHANNELS && tiles * area >= 16 * OPF_COST_WINOGRAD_TILES &&
+           pixels * 16 >= OPF_COST_WINOGRAD_PIXELS_OF_TILE * area * tiles &&
+           (f->tile[0] != 4 || tiles >= fours) && (bytes <= OPF_COST_WINOGRAD_LARGE || pixels >= large * area);
 }
 
 /*

@@ -87,7 +87,7 @@ static void check_line(checker *check, const job *j, size_t o, const float *dst)
         const double sum = element(check, j, o, i / stride, i % stride, &terms);
         const double want = isnan(sum) ? sum : fmin(fmax(sum, (double)d->lo), (double)d->hi);
         if (isnan(want) ? !isnan(dst[i])
-                        : !check_same(dst[i], (float)want) && !(fabs((double)dst[i] - want) <= 4e-7 * terms))
+                        : !check_same(dst[i], (float)want) && !(fabs((double)dst[i] - want) <= (3e-7 + 4e-8 * sqrt((double)(d->n_rows * d->taps * j->g.in))) * terms))
             check_fail(check,
                        "line %zu of %zu, %zu lines of %zu taps, stride %d: pixel %zu of %zu, filter %zu of %zu groups "
                        "of %zu to %zu is %.9g, must be %.9g",

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BUFFERS = 64, BAND = 64 };
@@ -179,7 +178,7 @@ static bool same_pointer(const opf_kern *a, const opf_kern *b, size_t offset)
 
 int main(int argc, char **argv)
 {
-    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
+    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1; /* the same draws each time, unless asked for others */
     printf("seed %llu\n", (unsigned long long)seed);
     make_buffers();
 

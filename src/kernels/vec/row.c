@@ -122,42 +122,38 @@ static void rms_norm(const float *x, const float *gamma, float *y, size_t n, flo
         normalise(x, NULL, NULL, y, n, 0.0f, scale, false, false);
 }
 
-/* The sum of exp(x - top), the terms stored at y when it is not NULL. */
-V_INLINE float exp_sum(const float *x, float *y, size_t n, float top_value)
+/* The sum of exp(x - top), the terms stored at y when it is not NULL. Where one term outweighs all others, every sum of it rounds by half
+   a unit of the result: so there are four, which are joined in double. */
+V_INLINE double exp_sum(const float *x, float *y, size_t n, float top_value)
 {
-    const v_f top = v_set(top_value);
-    v_f       s0 = v_zero(), s1 = s0;
-    size_t    i = 0;
-    for (; n - i >= 2 * V_N; i += 2 * V_N) {
-        const v_f a = v_exp(v_sub(v_load(x + i), top)), b = v_exp(v_sub(v_load(x + i + V_N), top));
-        s0 = v_add(s0, a);
-        s1 = v_add(s1, b);
-        if (y) {
-            v_store(y + i, a);
-            v_store(y + i + V_N, b);
+    const v_f top  = v_set(top_value);
+    v_f       s[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    size_t    i    = 0;
+    for (; n - i >= 4 * V_N; i += 4 * V_N)
+#pragma GCC unroll 4
+        for (size_t k = 0; k < 4; k++) {
+            const v_f a = v_exp(v_sub(v_load(x + i + k * V_N), top));
+            s[k]        = v_add(s[k], a);
+            if (y)
+                v_store(y + i + k * V_N, a);
         }
-    }
-    if (n - i >= V_N) {
-        const v_f a = v_exp(v_sub(v_load(x + i), top));
-        s0          = v_add(s0, a);
-        if (y)
-            v_store(y + i, a);
-        i += V_N;
-    }
-    if (i < n) {
-        const v_f a = v_exp(v_sub(v_load_n_or(x + i, n - i, v_set(-INFINITY)), top));
-        s1          = v_add(s1, a); /* lanes beyond the row: exp(-inf) */
-        if (y)
-            v_store_n(y + i, a, n - i);
-    }
-    return v_sum(v_add(s0, s1));
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++, i += V_N)
+        if (i < n) { /* lanes beyond the row: exp(-inf) */
+            const size_t left = n - i < V_N ? n - i : V_N;
+            const v_f    a    = v_exp(v_sub(v_load_n_or(x + i, left, v_set(-INFINITY)), top));
+            s[k]              = v_add(s[k], a);
+            if (y)
+                v_store_n(y + i, a, left);
+        }
+    return v_d_sum(s[0], s[1]) + v_d_sum(s[2], s[3]);
 }
 
 static void softmax(const float *x, float *y, size_t n)
 {
     if (n == 0)
         return;
-    const v_f scale = v_set(1.0f / exp_sum(x, y, n, reduce_max(x, n)));
+    const v_f scale = v_set((float)(1 / exp_sum(x, y, n, reduce_max(x, n))));
     size_t    i     = 0;
     for (; n - i >= V_N; i += V_N)
         v_store(y + i, v_mul(v_load(y + i), scale));
@@ -170,7 +166,7 @@ static void log_softmax(const float *x, float *y, size_t n)
     if (n == 0)
         return;
     const float top   = reduce_max(x, n);
-    const v_f   shift = v_set(logf(exp_sum(x, NULL, n, top))), max = v_set(top);
+    const v_f   shift = v_set((float)log(exp_sum(x, NULL, n, top))), max = v_set(top);
     size_t      i     = 0;
     for (; n - i >= V_N; i += V_N)
         v_store(y + i, v_sub(v_sub(v_load(x + i), max), shift));
