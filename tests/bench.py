@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/compare.py measures, without a word on speed: with the runtimes that are installed, few samples, small models."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -103,15 +104,17 @@ def tuning_knows_the_choice(folder):
     """bench/tune.py searches bounds of the decision that the planner makes."""
     bounds = tune.committed()
     of_level = [tune.name_at(name, level) for name in tune.OF_LEVEL for level in tune.LEVELS]
-    assert sorted(bounds) == sorted([*tune.CANDIDATES, *of_level]), bounds
+    assert sorted(bounds) == sorted([*tune.CANDIDATES, *tune.CANDIDATES_OF_TAPS, *of_level]), bounds
     level = tune.vector_levels(OPFUSE, MODEL)[-1]
     # Images of up to 8 channels are gathered from the layout that they come in.
-    for channels in ((64, 7), (64, 8), (16, 64), (168, 170), (192, 192)):
-        for size in ((4, 1), (5, 1), (6, 1), (8, 1), (9, 1), (12, 1), (14, 1), (4, 12), (5, 3)):
-            shape = tune.Shape(channels, size)
-            shape.write(folder / "model.onnx")
-            form = tune.form_of(OPFUSE, folder / "model.onnx", level)
-            assert form == shape.takes(bounds, level), f"{shape}: the planner takes form {form}"
+    sizes = ((4, 1), (5, 1), (6, 1), (8, 1), (9, 1), (12, 1), (14, 1), (4, 12), (5, 3))
+    cases = [*itertools.product(((64, 7), (64, 8), (16, 64), (168, 170), (192, 192)), sizes, [(3, 3)]),
+             *itertools.product(((31, 64), (32, 33)), ((1, 2), (2, 1), (3, 1), (4, 1), (7, 1), (8, 2)), tune.TAPS)]
+    for channels, size, taps in cases:
+        shape = tune.Shape(channels, size, taps)
+        shape.write(folder / "model.onnx")
+        form = tune.form_of(OPFUSE, shape, folder / "model.onnx", level)
+        assert form == shape.takes(bounds, level), f"{shape}: the planner takes form {form}"
 
 
 def gone(pid, seconds):
