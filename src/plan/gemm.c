@@ -183,8 +183,9 @@ static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_e
     const bool             winograd = g->winograd.u != NULL;
     const bool             blocked  = winograd && g->winograd.tiles <= 2 * g->winograd.across; /* reads filters as often without bands */
     /* The tiles that overhang a cropped image would see lines that no one needs. */
-    if ((winograd && w->out[1] - w->pad[1] + w->kernel[1] - 1 < w->in[1]) || g->rows == OPF_ROWS_PLANES || (g->b == NULL && !winograd) || g->part != 0 || g->n_parts != 0 || g->scatter != NULL ||
-        (g->groups != 1 && !winograd) || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
+    if (winograd ? w->out[1] - w->pad[1] + w->kernel[1] - 1 < w->in[1] : g->b == NULL || g->groups != 1)
+        return OPF_OK;
+    if (g->rows == OPF_ROWS_PLANES || g->part != 0 || g->n_parts != 0 || g->scatter != NULL || w->kernel[0] > 1 || w->in[0] != 1 || w->out[0] != 1 || w->out[1] < 2 || g->m == 0)
         return OPF_OK;
     const bool            dense_in = g->a_col == 1 && w->in_stride[2] == (int64_t)(g->groups * g->kc) && w->in_stride[1] == w->in[2] * w->in_stride[2];
     opf_image_lines       lines    = opf_window_lines(w);

@@ -139,7 +139,6 @@ typedef struct {
     uint32_t n;
     char    *scratch; /* a piece a thread */
     size_t   scratch_bytes;
-
     const opf_kern *kern;
 } workload;
 

@@ -151,6 +151,7 @@ static inline v_d  v_d_set(double x) { return _mm256_set1_pd(x); }
 static inline v_d  v_d_mul(v_d a, v_d b) { return _mm256_mul_pd(a, b); }
 static inline v_d  v_d_fma(v_d a, v_d b, v_d c) { return _mm256_fmadd_pd(a, b, c); }
 static inline v_d  v_d_load_f(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+static inline void v_d_store_f(float *p, v_d x) { _mm_storeu_ps(p, _mm256_cvtpd_ps(x)); }
 static inline double v_d_sum(v_f a, v_f b) /* of all lanes of both */
 {
     const v_d low = _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_castps256_ps128(b)));
@@ -158,6 +159,5 @@ static inline double v_d_sum(v_f a, v_f b) /* of all lanes of both */
     const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(all), _mm256_extractf128_pd(all, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
-static inline void v_d_store_f(float *p, v_d x) { _mm_storeu_ps(p, _mm256_cvtpd_ps(x)); }
 
 #endif

@@ -144,12 +144,12 @@ static inline v_d  v_d_set(double x) { return _mm512_set1_pd(x); }
 static inline v_d  v_d_mul(v_d a, v_d b) { return _mm512_mul_pd(a, b); }
 static inline v_d  v_d_fma(v_d a, v_d b, v_d c) { return _mm512_fmadd_pd(a, b, c); }
 static inline v_d  v_d_load_f(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+static inline void v_d_store_f(float *p, v_d x) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(x)); }
 static inline double v_d_sum(v_f a, v_f b) /* of all lanes of both */
 {
     const v_d low = _mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(a)), _mm512_cvtps_pd(_mm512_castps512_ps256(b)));
     return _mm512_reduce_add_pd(
         _mm512_add_pd(low, _mm512_add_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(b, 1)))));
 }
-static inline void v_d_store_f(float *p, v_d x) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(x)); }
 
 #endif
