@@ -14,7 +14,10 @@
 /* ---- matrix product ------------------------------------------------------------------------------------------------
  * One tile: c[r][n] = bias[n] + sum_t sum_k a[t*mr + r][k] * b[(t*kc + k)*nr + n], + residual[r][n], then clamped.
  * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image).
- * gemm_lines reads element k of row r at line[offsets[k] + r*step] instead: pixels of one image line, taken where they lie. */
+ * gemm_lines reads element k of row r at line[offsets[k] + r*step] instead: pixels of one image line, taken where they lie.
+ * gemm_panels takes few rows and several panels, as wide as the tile is low, to the same bits: weights that are read once come from
+ * memory a third faster from some places at a time than from one. */
+enum { OPF_GEMM_PANELS = 4 }; /* at most */
 typedef struct opf_gemm_tile {
     const float *const *a;        /* taps * mr row pointers, row r of tap t at [t*mr + r]; rows beyond `rows` repeat a valid one */
     const float        *line;     /* gemm_lines: taps is 1 */
@@ -22,7 +25,8 @@ typedef struct opf_gemm_tile {
     size_t              step; /* 1 or 2 */
     size_t              taps, kc; /* kc contiguous elements a tap */
     const float        *b;        /* packed panel [taps*kc][nr], 64-byte aligned */
-    const float        *bias;     /* nr values (of the panel, zero-padded), or NULL */
+    size_t              b_panel;  /* gemm_panels: floats between panels */
+    const float        *bias;     /* nr values a panel, zero-padded, or NULL */
     float              *c;
     ptrdiff_t           c_stride; /* between rows */
     const float        *residual; /* or NULL; may be c */
@@ -208,6 +212,7 @@ typedef struct opf_kern {
 
     size_t      mr, nr; /* of gemm and of packed panels: [n/nr][k][nr] */
     opf_gemm_fn gemm, gemm_lines;
+    opf_gemm_fn gemm_panels; /* cols/nr panels, rounded up: 2..OPF_GEMM_PANELS, and times rows mr at most */
     const char *gemm_name; /* "gemm_f32_6x16" */
     /* A transposed product whose B is not constant: packs K x N floats at b (strides in floats) to panels of nr, zero padded. */
     void (*pack_b)(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst);

@@ -121,15 +121,17 @@ static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_
     s->next_b           = panel + 1 < g->panels ? s->tile.b + g->taps * g->kc * nr : s->tile.b - panel * g->taps * g->kc * nr;
 }
 
-static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
+/* n: panels that are computed side by side */
+static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t n, const float *b)
 {
     const opf_gemm_args *g    = w->args;
     const size_t         taps = opf_gemm_taps_in_pointers(g); /* 1: gathered taps are one long row */
+    const size_t         nr   = w->env->kern->nr, left = g->n - panel * nr;
     strip                s    = {.tiles = opf_gemm_block_tiles(g, block)};
     s.tile      = opf_gemm_tile_at(w->env, g, image, group, w->starts[0], panel, &s.cols);
     s.tile.taps = taps;
     s.tile.kc   = taps == 1 ? w->n_k : g->taps * g->kc / taps;
-    s.tile.b    = b + w->first_k * w->env->kern->nr;
+    s.tile.b    = b + w->first_k * nr;
     if (w->first_k != 0) { /* onto the sums so far */
         s.tile.bias            = NULL;
         s.tile.residual        = s.tile.c;
@@ -148,7 +150,12 @@ static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, s
         s.next_a     = panel == 0 ? 0 : s.tiles - 1;
         s.next_a_end = panel + 1 == g->panels && block + 1 < g->blocks ? s.tiles : s.tiles - 1;
     }
-    prefetch_panel(g, &s, panel, w->env->kern->nr);
+    if (n == 1) {
+        prefetch_panel(g, &s, panel, nr);
+    } else {
+        s.cols         = left < n * nr ? left : n * nr;
+        s.tile.b_panel = g->taps * g->kc * nr;
+    }
     return s;
 }
 
@@ -167,7 +174,7 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     } else {
         s->tile.a      = w->pointers + i * opf_gemm_taps_in_pointers(g) * mr;
         s->tile.next_a = i >= s->next_a && i < s->next_a_end ? s->tile.a + opf_gemm_taps_in_pointers(g) * mr : NULL;
-        w->env->kern->gemm(&s->tile, rows, s->cols);
+        (s->cols > w->env->kern->nr ? w->env->kern->gemm_panels : w->env->kern->gemm)(&s->tile, rows, s->cols);
     }
 }
 
@@ -181,6 +188,14 @@ static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride
 {
     if (w->args->epilogue.program.n != 0)
         opf_program_run(w->env->kern, &w->args->epilogue.program, NULL, NULL, c, stride, c, stride, rows, cols, NULL);
+}
+
+/* A tile of few rows takes the more panels. */
+static size_t panels_at_once(const opf_gemm_args *g, const opf_kern *kern)
+{
+    if (g->b == NULL || g->tiles != 1 || g->part != 0 || g->scatter != NULL || g->rows == OPF_ROWS_LINES || g->m > kern->mr / 2)
+        return 1;
+    return kern->mr / g->m < OPF_GEMM_PANELS ? kern->mr / g->m : OPF_GEMM_PANELS;
 }
 
 enum { FEW_PANELS = 16, FLOATS_OF_FEW = 1 << 12 }; /* half of the smallest L1 */
@@ -200,7 +215,7 @@ static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_
     const size_t         nr = w->env->kern->nr, left = g->n - panel * nr, n = end - panel, cols = left < n * nr ? left : n * nr;
     strip                strips[FEW_PANELS];
     for (size_t p = 0; p < n; p++)
-        strips[p] = begin_strip(w, image, group, block, panel + p, b + p * g->taps * g->kc * nr);
+        strips[p] = begin_strip(w, image, group, block, panel + p, 1, b + p * g->taps * g->kc * nr);
     for (size_t i = 0; i < strips[0].tiles; i++) {
         for (size_t p = 0; p < n; p++)
             run_tile(w, &strips[p], i, NULL);
@@ -209,7 +224,8 @@ static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_
 }
 
 /* The tiles that wait in scratch, their first row at `start`: through the epilogue to their place. */
-static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group, size_t panel, size_t start, size_t rows, bool parted)
+static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group, size_t panel, size_t start, size_t rows, size_t cols,
+                           bool parted)
 {
     const opf_gemm_args *g      = w->args;
     const opf_run_env   *env    = w->env;
@@ -218,8 +234,8 @@ static void finish_waiting(const opf_gemm_worker *w, size_t image, size_t group,
         opf_gemm_scatter_rows(w, image, group, start, rows, panel);
         return;
     }
-    size_t               nr = env->kern->nr, cols;
-    const opf_gemm_tile  at = opf_gemm_tile_at(env, g, image, group, start, panel, &cols);
+    size_t               nr = env->kern->nr, first;
+    const opf_gemm_tile  at = opf_gemm_tile_at(env, g, image, group, start, panel, &first);
     if (g->epilogue.program.n != 0) {
         opf_operand operands[OPF_PROGRAM_OPERANDS];
         opf_store   stores[OPF_PROGRAM_OPERANDS];
@@ -243,7 +259,7 @@ static void fetch_other(strip *s, const opf_gemm_args *other, size_t panel, size
 }
 
 /* The tiles of the product beside, through its epilogue, to scratch. */
-static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, size_t panel)
+static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, size_t panel, size_t n)
 {
     const opf_gemm_args *g     = w->args->beside->args;
     const opf_kern      *kern  = w->env->kern;
@@ -251,7 +267,7 @@ static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, siz
     opf_operand          operands[OPF_PROGRAM_OPERANDS];
     opf_store            stores[OPF_PROGRAM_OPERANDS];
     other.args      = g;
-    strip s         = begin_strip(&other, image, 0, block, panel, g->b + panel * g->taps * g->kc * kern->nr);
+    strip s         = begin_strip(&other, image, 0, block, panel, n, g->b + panel * g->taps * g->kc * kern->nr);
     s.tile.c_stride = (ptrdiff_t)s.cols;
     fetch_other(&s, w->args, panel, kern->nr);
     for (size_t i = 0; i < s.tiles; i++) {
@@ -265,14 +281,14 @@ static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, siz
     }
 }
 
-/* The tiles of a block for one panel. An epilogue with operands runs on several tiles at a time, which wait for it in L1. */
-static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, const float *b)
+/* The tiles of a block for n panels. An epilogue with operands runs on several tiles at a time, which wait for it in L1. */
+static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t n, const float *b)
 {
     const opf_gemm_args *g      = w->args;
     const size_t         mr     = w->env->kern->mr;
     if (g->beside != NULL)
-        run_beside(w, image, block, panel);
-    strip                s      = begin_strip(w, image, group, block, panel, b);
+        run_beside(w, image, block, panel, n);
+    strip                s      = begin_strip(w, image, group, block, panel, n, b);
     if (g->beside != NULL)
         fetch_other(&s, g->beside->args, panel + 1, w->env->kern->nr);
     const bool           parted = is_parted(g, panel * w->env->kern->nr, s.cols);
@@ -291,7 +307,7 @@ static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size
         run_tile(w, &s, i, w->tile + (w->starts[i] - start) * s.cols);
         if (i + 1 < s.tiles && w->starts[i + 1] - start + mr <= OPF_GEMM_WAITING * mr)
             continue;
-        finish_waiting(w, image, group, panel, start, w->starts[i + 1] - start, parted);
+        finish_waiting(w, image, group, panel, start, w->starts[i + 1] - start, s.cols, parted);
         from = i + 1;
     }
 }
@@ -332,7 +348,7 @@ static void run_parts(opf_gemm_worker *w, size_t image, size_t group, size_t blo
     for (w->first_k = 0; w->first_k < g->kc; w->first_k += w->n_k) {
         w->n_k = g->kc - w->first_k < g->part ? g->kc - w->first_k : g->part;
         for (size_t p = panel; p < end; p++)
-            run_panel(w, image, group, block, p, b + p * g->kc * nr);
+            run_panel(w, image, group, block, p, 1, b + p * g->kc * nr);
         for (size_t r = 0; r < rows; r++)
             w->pointers[r] += w->n_k;
     }
@@ -362,7 +378,8 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
     const opf_gemm_args *g = args;
     opf_gemm_worker      w = {.env = env, .args = g, .n_k = g->taps * g->kc};
     (void)scratch_layout(g, env->kern, &w, scratch);
-    const bool by_rows = goes_by_rows(g, env->kern);
+    const bool   by_rows = goes_by_rows(g, env->kern);
+    const size_t panels  = panels_at_once(g, env->kern);
     size_t     nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;
     for (size_t unit = begin, next; unit < end; unit = next) {
         size_t inner = unit % (g->blocks * g->panels), outer = unit / (g->blocks * g->panels);
@@ -399,7 +416,9 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
             next = end - unit < g->panels - panel ? end : unit + (g->panels - panel);
             run_rows(&w, image, group, block, panel, panel + (next - unit), b);
         } else {
-            run_panel(&w, image, group, block, panel, b);
+            const size_t left = end - unit < g->panels - panel ? end - unit : g->panels - panel, n = left < panels ? left : panels;
+            next = unit + n;
+            run_panel(&w, image, group, block, panel, n, b);
         }
     }
 }

@@ -182,6 +182,51 @@ static void run(checker *check, int index)
         check_fail(check, "the mean error is %.3f D(K)", sqrt(mean_sum / mean_n));
 }
 
+/* Several panels at once give the bits that each gives alone, and nothing beyond the last column. */
+static void run_panels(checker *check, int index)
+{
+    (void)index;
+    const size_t mr = check->kern->mr, nr = check->kern->nr;
+    for (int round = 0; round < 400 && !check->failed; round++) {
+        problem p;
+        check_reset(check);
+        make_problem(check, &p, false);
+        p.rows              = 1 + check_random(check, mr / 2);
+        const size_t most   = mr / p.rows < OPF_GEMM_PANELS ? mr / p.rows : OPF_GEMM_PANELS, panels = 2 + check_random(check, most - 1);
+        const size_t panel  = (p.taps * p.kc * nr + 15) / 16 * 16, apart = panel + check_random(check, 2) * 16;
+        const size_t cols   = panels * nr - (check_random(check, 2) ? 0 : check_random(check, nr)), stride = cols + check_random(check, 5);
+        float       *b      = check_array(check, (panels - 1) * apart + panel), *bias = check_array(check, panels * nr);
+        float       *c      = check_array(check, (p.rows - 1) * stride + cols), *alone = check_array(check, nr);
+        float       *residual = check_array(check, (p.rows - 1) * stride + cols);
+        check_fill(check, b, (panels - 1) * apart + panel, 1);
+        check_fill(check, bias, panels * nr, 1);
+        check_fill(check, residual, (p.rows - 1) * stride + cols, 1);
+        p.b                = b;
+        p.bias             = check_random(check, 2) ? bias : NULL;
+        p.residual         = check_random(check, 2) ? residual : NULL;
+        p.residual_stride  = (ptrdiff_t)stride;
+        opf_gemm_tile tile = tile_of(&p, c, (ptrdiff_t)stride);
+        tile.b_panel       = apart;
+        check->kern->gemm_panels(&tile, p.rows, cols);
+        for (size_t r = 0; r < p.rows; r++)
+            for (size_t n = 0; n < cols; n += nr) {
+                const size_t left = cols - n < nr ? cols - n : nr;
+                problem      q    = p;
+                q.b        = b + n / nr * apart;
+                q.bias     = p.bias == NULL ? NULL : bias + n;
+                q.residual = p.residual == NULL ? NULL : residual + r * stride + n;
+                for (size_t t = 0; t < p.taps; t++)
+                    for (size_t i = 0; i < mr; i++)
+                        q.a[t * mr + i] = p.a[t * mr + r];
+                tile = tile_of(&q, alone, (ptrdiff_t)nr);
+                check->kern->gemm(&tile, 1, left);
+                if (memcmp(alone, c + r * stride + n, left * sizeof *c) != 0)
+                    check_fail(check, "%zu rows, %zu panels: row %zu differs from itself alone in panel %zu", p.rows, panels, r, n / nr);
+            }
+        check_bands(check);
+    }
+}
+
 /* NaN and infinity stay in their row and pass the clamp. */
 static void run_special(checker *check, int index)
 {
@@ -217,6 +262,7 @@ static void run_special(checker *check, int index)
 static const check_slot slots[] = {
     {"gemm", offsetof(opf_kern, gemm), run, 0},
     {"gemm_lines", offsetof(opf_kern, gemm_lines), run, 1},
+    {"gemm_panels", offsetof(opf_kern, gemm_panels), run_panels, 0},
     {"gemm, not finite", offsetof(opf_kern, gemm), run_special, 0},
 };
 const check_family check_gemm_family = {slots, sizeof slots / sizeof *slots};

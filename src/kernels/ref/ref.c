@@ -45,6 +45,18 @@ static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
     multiply(tile, rows, cols, true);
 }
 
+static void gemm_panels(const opf_gemm_tile *tile, size_t rows, size_t cols)
+{
+    opf_gemm_tile panel = *tile;
+    for (size_t n = 0; n < cols; n += NR) {
+        multiply(&panel, rows, cols - n < NR ? cols - n : NR, false);
+        panel.b += tile->b_panel;
+        panel.c += NR;
+        panel.bias     = panel.bias == NULL ? NULL : panel.bias + NR;
+        panel.residual = panel.residual == NULL ? NULL : panel.residual + NR;
+    }
+}
+
 static void planes(const opf_planes *t)
 {
     for (size_t f = 0; f < t->filters; f++)
@@ -268,6 +280,7 @@ void opf_kern_init_ref(opf_kern *kern)
         .nr          = NR,
         .gemm        = gemm_f32_4x8,
         .gemm_lines  = gemm_lines,
+        .gemm_panels = gemm_panels,
         .planes      = planes,
         .gemm_name   = "gemm_f32_4x8",
         .pack_b      = pack_b,

@@ -89,9 +89,10 @@ static inline v_f v_add_exponent(v_f x, v_f t)
 {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
 }
-/* x * 2^n, n integral; rounded once where the result is denormal, infinity beyond the largest number. One instruction. */
+/* x * 2^floor(n); rounded once where the result is denormal, infinity beyond the largest number. One instruction. */
 #define V_SCALES
 static inline v_f v_scale(v_f x, v_f n) { return _mm512_scalef_ps(x, n); }
+static inline v_f v_fraction(v_f x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); } /* x - floor(x); 0 of infinity */
 /* x > 0 finite: x = m * 2^e with m in [sqrt(1/2), sqrt(2)); denormals too. */
 static inline v_f v_split(v_f x, v_f *e)
 {

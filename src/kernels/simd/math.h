@@ -50,25 +50,6 @@ V_INLINE v_f v_exp_neg(v_f x)
     return v_scale(v_fma(p, r, v_set(1.0f)), n);
 }
 
-/* exp(r) for |r| <= ln(2)/2 within 2 ulp: half as long a chain as the polynomial evaluated from its end. */
-V_INLINE v_f v_exp_near(v_f r)
-{
-    v_f s    = v_mul(r, r);
-    v_f low  = v_fma(v_set(0.16667114f), r, v_set(0.4999923f));
-    v_f high = v_fma(v_set(0.008312525f), r, v_set(0.041890115f));
-    return v_fma(s, v_fma(s, high, low), v_add(v_set(1.0f), r));
-}
-
-/* exp(x) for x <= 0 where an absolute error counts: 2 ulp, and 0 below 2.4e-38. Half the operations: a vector's turn comes
-   when it waits for no other. t holds the exponent in its lowest bits. */
-V_INLINE v_f v_exp_gate(v_f x)
-{
-    const v_f shift = v_set(12582912.0f); /* 1.5 * 2^23 */
-    v_f t = v_fma(x, v_set(1.44269504f), shift);
-    v_f r = v_fnma(v_sub(t, shift), v_set(0.693147182f), x);
-    return v_keep(v_lt(v_set(-86.6f), x), v_add_exponent(v_exp_near(r), t));
-}
-
 /* 2^n q + (2^n - 1): exact where n is 0, no cancellation elsewhere. For x <= 0 (2^n stays in range). */
 V_INLINE v_f v_expm1_neg(v_f x)
 {
@@ -121,20 +102,32 @@ V_INLINE v_f v_sigmoid(v_f x)
     return v_div(v_select_sign(x, e, v_set(1.0f)), v_add(v_set(1.0f), e));
 }
 
-/* x/(1 + e^w), which is x sigmoid(-w) */
+/* x/(1 + 2^w), which is x sigmoid(-w ln 2). Of powers of 2 the part behind the point is exact, where those of e need a product. */
 #ifdef V_SCALES /* to zero and to infinity, as they should be: no cases */
 V_INLINE v_f v_gated(v_f x, v_f w)
 {
-    const v_f shift = v_set(12582912.0f); /* 1.5 * 2^23 */
-    w        = v_max(v_set(-105.0f), v_min(v_set(105.0f), w)); /* beyond: e^w is zero, infinity */
-    v_f n    = v_sub(v_fma(w, v_set(1.44269504f), shift), shift);
-    v_f r    = v_fnma(n, v_set(0.693147182f), w);
-    return v_div(x, v_add(v_set(1.0f), v_scale(v_exp_near(r), n)));
+    const v_f r = v_fraction(w);
+    v_f       p = v_set(0.00186714169f);
+    p           = v_fma(p, r, v_set(0.00901700556f));
+    p           = v_fma(p, r, v_set(0.0557999313f));
+    p           = v_fma(p, r, v_set(0.240164444f));
+    p           = v_fma(p, r, v_set(0.693151295f));
+    p           = v_fma(p, r, v_set(1.0f));
+    return v_div(x, v_add(v_set(1.0f), v_scale(p, w)));
 }
 #else
+/* An absolute error counts where the power is small: 0 below 2.4e-38. */
 V_INLINE v_f v_gated(v_f x, v_f w)
 {
-    v_f e = v_exp_gate(v_neg_abs(w));
+    const v_f shift = v_set(12582912.0f); /* 1.5 * 2^23: a sum with it is rounded, its lowest bits the exponent */
+    const v_f z = v_neg_abs(w), t = v_add(z, shift), r = v_sub(z, v_sub(t, shift));
+    v_f       p = v_set(0.00132647366f);
+    p           = v_fma(p, r, v_set(0.00967151672f));
+    p           = v_fma(p, r, v_set(0.0555073358f));
+    p           = v_fma(p, r, v_set(0.240222424f));
+    p           = v_fma(p, r, v_set(0.693147004f));
+    p           = v_fma(p, r, v_set(1.0f));
+    const v_f e = v_keep(v_lt(v_set(-125.0f), z), v_add_exponent(p, t));
     return v_div(v_select_sign(w, x, v_mul(x, e)), v_add(v_set(1.0f), e));
 }
 #endif
@@ -189,10 +182,10 @@ V_INLINE v_f v_gelu(v_f x)
     return v_fma(h, v_erf_rational(v_mul(x, v_set(0.707106769f))), h);
 }
 
-/* 0.5 x (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
+/* 0.5 x (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); by the logarithm of 2. */
 V_INLINE v_f v_gelu_tanh(v_f x)
 {
-    v_f s = v_fma(v_mul(x, x), v_set(-0.0713548163f), v_set(-1.59576912f));
+    v_f s = v_fma(v_mul(x, x), v_set(-0.102943242f), v_set(-2.30220819f));
     return v_gated(x, v_mul(x, s));
 }
 

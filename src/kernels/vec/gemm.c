@@ -9,23 +9,17 @@
  * The lines form differs in how it reaches A only: all rows lie on one line, so they need one pointer a k.
  * Rows are spelled out by macros and not by loops, since compilers leave the accumulators of a loop in memory.
  */
-#include "kernels/simd/vec.h"
+#include "kernels/vec/gemm.h"
 
 #define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define NAME_OF(mr, nr) "gemm_f32_" #mr "x" #nr
 #if V_N == 16
-enum { MR = 12 };
 #define NAME        NAME_OF(12, 32)
 #define EACH_ROW(X) ROWS_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
 #else
-enum { MR = 6 };
 #define NAME        NAME_OF(6, 16)
 #define EACH_ROW(X) ROWS_6(X)
 #endif
-
-enum { NR = 2 * V_N, LINE = 16 };
-enum { CHUNK = LINE }; /* k steps between prefetches, which so stay out of the innermost loop: a line of each row */
-enum { SUM = 256 }; /* products that are summed before they join the total; any multiple of CHUNK */
 
 /* rows, vecs and step are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form. */
 V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs, const int step)
