@@ -34,9 +34,24 @@ typedef struct opf_gemm_tile {
     float               lo, hi; /* clamp; -INFINITY, INFINITY for none. NaN passes through */
     /* What comes after this tile, to prefetch meanwhile, or NULL. */
     const float *const *next_a;      /* row pointers like a, of the same taps and kc */
-    const float        *next_b;      /* a share of the panel that follows */
+    const float        *next_b;      /* a share of the panel that follows: opf_gemm_fetch */
     size_t              next_b_rate; /* floats of it a k */
+    size_t              next_b_gap;  /* between two places in it that are read at a time, where a k step has two lines */
 } opf_gemm_tile;
+
+enum { OPF_LINE = 16 }; /* floats of a line of cache */
+
+/* Each of n tiles fetches a share of the next panel, k steps deep, the first one here; returns its floats. Memory gives more from
+   two places at a time than from one, if they are pages apart: hardware that fetches ahead tells places apart by their page. */
+static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, size_t k, size_t nr, size_t n)
+{
+    enum { PAGE = 1024 };
+    const size_t share = k * nr / n, places = nr > OPF_LINE && share / 2 >= PAGE ? 2 : 1;
+    tile->next_b      = panel;
+    tile->next_b_rate = (nr + n * places - 1) / (n * places);
+    tile->next_b_gap  = places == 2 ? share / 2 : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
+    return panel == NULL ? 0 : share;
+}
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
 

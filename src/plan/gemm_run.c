@@ -104,21 +104,23 @@ typedef struct strip {
     size_t        next_a_end;
 } strip;
 
-/* Of the next panel a share is fetched in each tile of the block. A panel that is read once is fetched as it is read, so
-   far ahead as memory takes: behind it the next one follows. */
+/* Of the next panel a share is fetched in each tile of the block. One that is read once and large is fetched as it is read, so far
+   ahead as memory takes: behind it the next one follows. */
 static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_t nr)
 {
-    enum { AHEAD = 1 << 12 };
-    if (g->b == NULL || s->tile.kc == 0 || g->panels * g->blocks == 1)
-        return;
+    enum { AHEAD = 1 << 12, LARGE = 1 << 16 };
     const size_t k = s->tile.taps * s->tile.kc, floats = k * nr;
-    s->tile.next_b_rate = opf_divide_up(nr, s->tiles);
-    s->next_b_step      = s->tile.next_b_rate * k;
-    if (s->tiles == 1) {
-        s->next_b     = panel + 1 < g->panels || floats > AHEAD ? s->tile.b + (floats < AHEAD ? floats : AHEAD) : NULL;
+    const bool   is_last = panel + 1 == g->panels;
+    if (g->b == NULL || k == 0 || g->panels * g->blocks == 1)
+        return;
+    if (s->tiles == 1 && (is_last || floats > LARGE)) {
+        s->next_b           = floats > AHEAD ? s->tile.b + AHEAD : NULL;
+        s->tile.next_b_rate = nr;
+        s->tile.next_b_gap  = OPF_LINE;
         return;
     }
-    s->next_b           = panel + 1 < g->panels ? s->tile.b + g->taps * g->kc * nr : s->tile.b - panel * g->taps * g->kc * nr;
+    s->next_b      = is_last ? s->tile.b - panel * g->taps * g->kc * nr : s->tile.b + g->taps * g->kc * nr;
+    s->next_b_step = opf_gemm_fetch(&s->tile, s->next_b, k, nr, s->tiles);
 }
 
 /* n: panels that are computed side by side */

@@ -126,14 +126,16 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
         for (size_t k = 0; k < n_panels; k++) {
             const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
             tile.b      = w->u + ((p * g->groups + work->group) * g->panels + panel + k) * size;
-            tile.next_b = k + 1 < n_panels ? tile.b + size : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size : NULL;
-            tile.next_b_rate = opf_divide_up(nr, parts);
+            const size_t share = opf_gemm_fetch(&tile,
+                                                k + 1 < n_panels   ? tile.b + size
+                                                : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size
+                                                                 : NULL,
+                                                g->kc, nr, parts);
             for (size_t part = 0; part < parts; part++) {
                 size_t begin = n * part / parts, end = n * (part + 1) / parts;
                 tile.a = work->pointers + part * mr;
                 tile.next_a = part + 1 < parts && k == 0 ? tile.a + mr : NULL;
-                if (part != 0 && tile.next_b != NULL)
-                    tile.next_b += g->kc * tile.next_b_rate;
+                tile.next_b += part == 0 || tile.next_b == NULL ? 0 : share;
                 tile.c = work->m + p * w->m_point + begin * w->m_row + k * nr;
                 work->env->kern->gemm(&tile, end - begin, cols);
             }

@@ -26,7 +26,7 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 {
     const float        *b = tile->b, *next = tile->next_b == NULL ? b : tile->next_b;
     const float *const *a = tile->a, *const *next_a = tile->next_a;
-    const size_t        next_rate = tile->next_b == NULL ? 0 : tile->next_b_rate, next_line = next_rate > LINE ? LINE : 0;
+    const size_t        next_rate = tile->next_b == NULL ? 0 : tile->next_b_rate, next_gap = tile->next_b == NULL ? 0 : tile->next_b_gap;
     const size_t        kc = tile->kc;
     const v_f           bias0 = tile->bias ? v_load(tile->bias) : v_zero();
     const v_f           bias1 = tile->bias ? v_load(tile->bias + V_N) : v_zero();
@@ -59,7 +59,7 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
                 if (vecs > 1) { /* a line or two a k: bursts would hold up the loads behind them */
                     __builtin_prefetch(next, 0, 2);
                     if (NR > LINE)
-                        __builtin_prefetch(next + next_line, 0, 2);
+                        __builtin_prefetch(next + next_gap, 0, 2);
                     next += next_rate;
                 }
                 const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];

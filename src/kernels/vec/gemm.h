@@ -5,7 +5,7 @@
 
 #include "kernels/simd/vec.h"
 
-enum { MR = V_N == 16 ? 12 : 6, NR = 2 * V_N, LINE = 16 };
+enum { MR = V_N == 16 ? 12 : 6, NR = 2 * V_N, LINE = OPF_LINE };
 enum { CHUNK = LINE }; /* k steps between prefetches, which so stay out of the innermost loop: a line of each row */
 enum { SUM = 256 }; /* products that are summed before they join the total; any multiple of CHUNK */
 
