@@ -41,16 +41,17 @@ typedef struct opf_gemm_tile {
 
 enum { OPF_LINE = 16 }; /* floats of a line of cache */
 
-/* Each of n tiles fetches a share of the next panel, k steps deep, the first one here; returns its floats. Memory gives more from
-   two places at a time than from one, if they are pages apart: hardware that fetches ahead tells places apart by their page. */
+/* Each of n tiles fetches a share of the next panel, k steps deep, the first one here; returns the floats from one to the next.
+   Memory gives more from two places at a time than from one, if they are pages apart: hardware that fetches ahead tells places
+   apart by their page. */
 static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, size_t k, size_t nr, size_t n)
 {
     enum { PAGE = 1024 };
-    const size_t share = k * nr / n, places = nr > OPF_LINE && share / 2 >= PAGE ? 2 : 1;
+    const size_t half = k * nr / 2, places = nr > OPF_LINE && half >= PAGE ? 2 : 1;
     tile->next_b      = panel;
     tile->next_b_rate = (nr + n * places - 1) / (n * places);
-    tile->next_b_gap  = places == 2 ? share / 2 : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
-    return panel == NULL ? 0 : share;
+    tile->next_b_gap  = places == 2 ? half : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
+    return panel == NULL ? 0 : k * nr / places / n;
 }
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
