@@ -106,9 +106,11 @@ typedef struct strip {
 
 /* Of the next panel a share is fetched in each tile of the block. One that is read once and large is fetched as it is read, so far
    ahead as memory takes: behind it the next one follows. */
-static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_t nr)
+static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, size_t panel)
 {
     enum { AHEAD = 1 << 12, LARGE = 1 << 16 };
+    const opf_gemm_args *g = w->args;
+    const size_t nr = w->env->kern->nr;
     const size_t k = s->tile.taps * s->tile.kc, floats = k * nr;
     const bool   is_last = panel + 1 == g->panels;
     if (g->b == NULL || k == 0 || g->panels * g->blocks == 1)
@@ -119,7 +121,10 @@ static void prefetch_panel(const opf_gemm_args *g, strip *s, size_t panel, size_
         s->tile.next_b_gap  = OPF_LINE;
         return;
     }
-    s->next_b      = is_last ? s->tile.b - panel * g->taps * g->kc * nr : s->tile.b + g->taps * g->kc * nr;
+    if (g->scales_b && w->n_scaled < g->panels) /* the next one is not scaled yet */
+        s->next_b = g->b + (group * g->panels + (panel + 1) % g->panels) * g->kc * nr;
+    else
+        s->next_b = is_last ? s->tile.b - panel * g->taps * g->kc * nr : s->tile.b + g->taps * g->kc * nr;
     s->next_b_step = opf_gemm_fetch(&s->tile, s->next_b, k, nr, s->tiles);
 }
 
@@ -153,7 +158,7 @@ static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, s
         s.next_a_end = panel + 1 == g->panels && block + 1 < g->blocks ? s.tiles : s.tiles - 1;
     }
     if (n == 1) {
-        prefetch_panel(g, &s, panel, nr);
+        prefetch_panel(w, &s, group, panel);
     } else {
         s.cols         = left < n * nr ? left : n * nr;
         s.tile.b_panel = g->taps * g->kc * nr;
@@ -356,21 +361,33 @@ static void run_parts(opf_gemm_worker *w, size_t image, size_t group, size_t blo
     }
 }
 
-/* Factors of the elements of rows, of an image: the packed b takes them, which is smaller than a. */
-static void scale_panels(const opf_gemm_worker *w, size_t image, const float *b)
+/* Factors of the elements of rows, of an image and group: the packed b takes them, which is smaller than a. A panel is scaled when its
+   turn comes, so that it was fetched during the one before. Panels wrap around: the first unit of a thread may be any of them. */
+static const float *scaled_panel(opf_gemm_worker *w, size_t image, size_t group, size_t panel, size_t n)
 {
-    const opf_gemm_args *g = w->args;
-    const size_t         nr = w->env->kern->nr;
-    opf_operand          factor[OPF_PROGRAM_OPERANDS];
-    opf_store            stores[OPF_PROGRAM_OPERANDS];
-    opf_bound_at(w->env, &g->prologue, image, 0, 0, factor, stores);
-    for (size_t p = 0; p < g->panels; p++)
+    const opf_gemm_args *g  = w->args;
+    const size_t         nr = w->env->kern->nr, key = image * g->groups + group;
+    const float         *b  = g->b + group * g->panels * g->kc * nr;
+    if (w->scaled_image != key) {
+        w->scaled_image = key;
+        w->scaled_first = panel;
+        w->n_scaled     = 0;
+    }
+    const size_t wanted = (panel + g->panels - w->scaled_first) % g->panels + n;
+    opf_operand  factor[OPF_PROGRAM_OPERANDS];
+    opf_store    stores[OPF_PROGRAM_OPERANDS];
+    if (w->n_scaled < wanted)
+        opf_bound_at(w->env, &g->prologue, image, 0, 0, factor, stores);
+    for (; w->n_scaled < wanted; w->n_scaled++) {
+        const size_t p = (w->scaled_first + w->n_scaled) % g->panels;
         for (size_t k = 0; k < g->kc; k++) {
             const float  x   = ((const float *)factor[0].data)[(ptrdiff_t)k * factor[0].col];
             const size_t row = (p * g->kc + k) * nr;
-            for (size_t n = 0; n < nr; n++)
-                w->scaled[row + n] = b[row + n] * x;
+            for (size_t i = 0; i < nr; i++)
+                w->scaled[row + i] = b[row + i] * x;
         }
+    }
+    return w->scaled + panel * g->kc * nr;
 }
 
 /* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
@@ -378,7 +395,7 @@ static void scale_panels(const opf_gemm_worker *w, size_t image, const float *b)
 void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
 {
     const opf_gemm_args *g = args;
-    opf_gemm_worker      w = {.env = env, .args = g, .n_k = g->taps * g->kc};
+    opf_gemm_worker      w = {.env = env, .args = g, .n_k = g->taps * g->kc, .scaled_image = SIZE_MAX};
     (void)scratch_layout(g, env->kern, &w, scratch);
     const bool   by_rows = goes_by_rows(g, env->kern);
     const size_t panels  = panels_at_once(g, env->kern);
@@ -391,10 +408,8 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
         const float *b;
         next = unit + 1;
         if (g->scales_b) {
-            if (packed != outer)
-                scale_panels(&w, image, g->b + group * g->panels * g->kc * nr);
-            packed = outer;
-            b      = w.scaled + panel * g->kc * nr;
+            const size_t left = end - unit < g->panels - panel ? end - unit : g->panels - panel, at_once = by_rows ? g->panels : panels;
+            b = scaled_panel(&w, image, group, panel, left < at_once ? left : at_once);
         } else if (g->b != NULL) {
             b = g->b + (group * g->panels + panel) * g->taps * g->kc * nr;
         } else {

@@ -10,7 +10,8 @@ typedef struct opf_gemm_worker {
     const opf_gemm_args *args;
     const float        **pointers; /* [block][taps*mr] */
     size_t              *starts;   /* first row of each tile of the block, and of the tile behind it */
-    float               *scaled;   /* b with its rows scaled: [n/nr][kc][nr] */
+    float               *scaled;   /* b with its rows scaled, panel by panel as they are needed: [n/nr][kc][nr] */
+    size_t               scaled_image, scaled_first, n_scaled; /* of which image and group, from which panel on, so many */
     float               *gathered; /* [block][mr][taps*kc]: rows that are gathered, or computed by the prologue */
     float               *panel;    /* b of this run: [kc][nr] */
     float               *tile;     /* [OPF_GEMM_WAITING*mr][nr] for the epilogue */
