@@ -3,13 +3,24 @@
 
 #include <string.h>
 
+static uint64_t fold(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u; /* odd, its bits as if at random: 2^64 by the golden ratio */
+    return hash ^ hash >> 32;
+}
+
 uint32_t opf_hash_bytes(const void *data, size_t n, uint32_t seed)
 {
     const unsigned char *bytes = data;
-    uint32_t             hash  = seed ^ 2166136261u;
+    uint64_t             hash = fold(n, seed), word;
+    for (; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        hash = fold(hash, word);
+    }
+    word = 0;
     for (size_t i = 0; i < n; i++)
-        hash = (hash ^ bytes[i]) * 16777619u;
-    return hash;
+        word = word << 8 | bytes[i];
+    return (uint32_t)fold(hash, word);
 }
 
 void opf_map_init(opf_map *map, opf_arena *arena)

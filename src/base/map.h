@@ -23,6 +23,6 @@ bool opf_map_put(opf_map *map, const char *key, uint32_t value);
 /* False: not there. value may be NULL. */
 bool opf_map_get(const opf_map *map, const char *key, uint32_t *value);
 
-uint32_t opf_hash_bytes(const void *data, size_t n, uint32_t seed); /* FNV-1a */
+uint32_t opf_hash_bytes(const void *data, size_t n, uint32_t seed); /* multiplied and folded, 8 bytes at a time */
 
 #endif

@@ -321,14 +321,46 @@ static opf_status run_rule(rules_round *r, const opf_rule *rule)
     return OPF_OK;
 }
 
+static bool has_any(const op_index *index, const opf_op *const *ops)
+{
+    for (; *ops != NULL; ops++) {
+        const uint32_t i = first_of(index, *ops);
+        if (i < index->n && index->list[i].op == *ops)
+            return true;
+    }
+    return false;
+}
+
+/* Reading all rules of the library takes as long as the rest of opening a small model, which has a use for few of them: a rule is read
+   when the graph has a node that it could begin from. */
+static opf_status read_if_needed(rules_round *r, opf_rule *rule)
+{
+    const opf_builtin_rule *builtin = opf_builtin_rules;
+    opf_rules one = {0};
+    if (rule->file != NULL)
+        return OPF_OK;
+    while (strcmp(builtin->name, rule->name) != 0)
+        builtin++;
+    if (!has_any(&r->index, builtin->ops))
+        return OPF_OK;
+    opf_arena *arena = r->context->root->arena; /* what the report tells outlives this stage */
+    const char *file = opf_arena_printf(arena, "%s.rule", builtin->name);
+    OPF_OOM_IF(r->error, file == NULL);
+    OPF_TRY(opf_rules_parse(builtin->text, file, arena, &one, r->error));
+    *rule = one.list[0];
+    return OPF_OK;
+}
+
 static opf_status run_rules(opf_fuse_context *context, const opf_rules *rules, bool *changed, opf_error *error)
 {
     rules_round r;
     do {
         r = (rules_round){.context = context, .error = error};
         OPF_TRY(make_index(context, &r.index, error));
-        for (uint32_t i = 0; i < rules->n; i++)
+        for (uint32_t i = 0; i < rules->n; i++) {
+            OPF_TRY(read_if_needed(&r, &rules->list[i]));
             OPF_TRY(run_rule(&r, &rules->list[i]));
+        }
         *changed = *changed || r.changed;
     } while (r.changed);
     for (uint32_t i = 0; i < r.n_misses; i++) {
@@ -422,9 +454,8 @@ static opf_status parse_user_rules(const char *text, const char *file, opf_arena
 static opf_status read_rules(const opf_fuse_options *options, opf_arena *arena, opf_rules *rules, opf_error *error)
 {
     for (const opf_builtin_rule *builtin = opf_builtin_rules; builtin->name != NULL; builtin++) {
-        const char *file = opf_arena_printf(arena, "%s.rule", builtin->name);
-        OPF_OOM_IF(error, file == NULL);
-        OPF_TRY(opf_rules_parse(builtin->text, file, arena, rules, error));
+        const opf_rule unread = {.name = builtin->name, .family = builtin->family};
+        OPF_OOM_IF(error, !OPF_PUSH(arena, rules->list, rules->n, rules->capacity, unread));
     }
     for (size_t i = 0; i < options->n_user_rules; i++)
         OPF_TRY(parse_user_rules(options->user_rules[i], options->user_rule_files[i], arena, rules, error));

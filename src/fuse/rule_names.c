@@ -9,16 +9,18 @@
 #endif
 
 const opf_builtin_rule opf_builtin_rules[] = {
-#define OPF_RULE(name, family, text) {name, family, text},
+#define OPF_OPS(...) (const opf_op *const[]){__VA_ARGS__, NULL}
+#define OPF_RULE(name, family, ops, text) {name, family, ops, text},
 #include "fuse/builtin_rules.def"
 #undef OPF_RULE
-    {NULL, NULL, NULL},
+#undef OPF_OPS
+    {NULL, NULL, NULL, NULL},
 };
 
 const char *const *opf_fuse_rule_names(void)
 {
     static const char *const names[] = {
-#define OPF_RULE(name, family, text) name,
+#define OPF_RULE(name, family, ops, text) name,
 #define OPF_ABSORBER(name)
 #define OPF_ABSORBED(name, family) name,
 #include "fuse/builtin_rules.def"

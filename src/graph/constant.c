@@ -290,15 +290,18 @@ const opf_const *opf_const_compute(opf_const_pool *pool, char op, const opf_cons
     size_t sx[OPF_MAX_RANK], sy[OPF_MAX_RANK];
     broadcast_strides(a, rank, sx);
     broadcast_strides(b, rank, sy);
-    for (size_t i = 0; i < c->count; i++) {
-        size_t rest = i, ix = 0, iy = 0;
-        for (int32_t d = rank - 1; d >= 0; d--) {
+    const int32_t last = rank - 1;
+    const size_t  row = rank == 0 ? 1 : (size_t)dims[last], next_x = rank == 0 ? 0 : sx[last], next_y = rank == 0 ? 0 : sy[last];
+    for (size_t i = 0; i < c->count; i += row) {
+        size_t rest = i / row, ix = 0, iy = 0;
+        for (int32_t d = last - 1; d >= 0; d--) {
             size_t at = rest % (size_t)dims[d];
             rest /= (size_t)dims[d];
             ix += at * sx[d];
             iy += at * sy[d];
         }
-        z[i] = apply(op, x[ix], y[iy]);
+        for (size_t k = 0; k < row; k++)
+            z[i + k] = apply(op, x[ix + k * next_x], y[iy + k * next_y]);
     }
     c->data  = z;
     c->bytes = c->count * sizeof *z;

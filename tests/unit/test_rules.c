@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every rule on what it must find and on what it must leave, with the code and the reason; and the rule language. */
+#include "fuse/builtin.h"
 #include "fuse/fuse.h"
 #include "fuse/functions.h"
+#include "fuse/rule_parse.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/infer.h"
@@ -717,9 +719,36 @@ static void test_chain(void **state)
     end(&f);
 }
 
+/* A rule of the library is read when the graph has one of its operators: each that a match may begin from must be among them. */
+static void test_operators_of_rules(void **state)
+{
+    (void)state;
+    fixture f = {0};
+    opf_heap_init(&f.heap, NULL, 0);
+    opf_arena_init(&f.arena, &f.heap);
+    for (const opf_builtin_rule *builtin = opf_builtin_rules; builtin->name != NULL; builtin++) {
+        opf_rules rules = {0};
+        assert_int_equal(opf_rules_parse(builtin->text, builtin->name, &f.arena, &rules, &f.error), OPF_OK);
+        assert_int_equal(rules.n, 1);
+        assert_string_equal(rules.list[0].name, builtin->name);
+        assert_string_equal(rules.list[0].family, builtin->family);
+        for (uint32_t b = 0; b < rules.list[0].n_blocks; b++)
+            for (uint32_t s = 0; s < rules.list[0].blocks[b].n_starts; s++) {
+                const opf_op *const *op = builtin->ops;
+                while (*op != NULL && *op != rules.list[0].blocks[b].starts[s]->op)
+                    op++;
+                if (*op == NULL)
+                    fail_msg("%s begins from %s", builtin->name, rules.list[0].blocks[b].starts[s]->text);
+            }
+    }
+    end(&f);
+}
+
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operators_of_rules),
         cmocka_unit_test(test_conv_bn_values),
         cmocka_unit_test(test_conv_bn),
         cmocka_unit_test(test_conv_bn_shared),
