@@ -13,29 +13,46 @@ enum { TILE = OPF_WINOGRAD_TILE, WINDOW = OPF_WINOGRAD_WINDOW };
 /* points values from `taps`, which lie apart. */
 V_INLINE void filter_1d(const double *g, int points, int taps, const v_d *in, ptrdiff_t apart, v_d *out)
 {
+#pragma GCC unroll 6
     for (int p = 0; p < points; p++, g += taps) {
         out[p] = v_d_mul(v_d_set(g[0]), in[0]);
+#pragma GCC unroll 3
         for (int t = 1; t < taps; t++)
             out[p] = v_d_fma(v_d_set(g[t]), in[t * apart], out[p]);
+    }
+}
+
+/* points and taps of each axis are constants in the callers that count */
+V_INLINE void filters(const opf_winograd_filters *f, int down, int across, int taps_down, int taps_across)
+{
+    v_d in[WINDOW], rows[WINDOW][WINDOW], u[WINDOW];
+    for (size_t n = 0; n < f->n; n += V_N / 2) {
+#pragma GCC unroll 3
+        for (int y = 0; y < taps_down; y++) {
+#pragma GCC unroll 3
+            for (int x = 0; x < taps_across; x++)
+                in[x] = v_d_load_f(f->w + (y * taps_across + x) * f->w_tap + n);
+            filter_1d(f->g[1], across, taps_across, in, 1, rows[y]);
+        }
+#pragma GCC unroll 6
+        for (int x = 0; x < across; x++) {
+            filter_1d(f->g[0], down, taps_down, &rows[0][x], WINDOW, u);
+#pragma GCC unroll 6
+            for (int y = 0; y < down; y++)
+                v_d_store_f(f->u + (y * across + x) * f->u_point + n, u[y]);
+        }
     }
 }
 
 static void winograd_filters(const opf_winograd_filters *f)
 {
     const int *points = f->points, *taps = f->taps;
-    v_d        in[WINDOW], rows[WINDOW][WINDOW], u[WINDOW];
-    for (size_t n = 0; n < f->n; n += V_N / 2) {
-        for (int y = 0; y < taps[0]; y++) {
-            for (int x = 0; x < taps[1]; x++)
-                in[x] = v_d_load_f(f->w + (y * taps[1] + x) * f->w_tap + n);
-            filter_1d(f->g[1], points[1], taps[1], in, 1, rows[y]);
-        }
-        for (int x = 0; x < points[1]; x++) {
-            filter_1d(f->g[0], points[0], taps[0], &rows[0][x], WINDOW, u);
-            for (int y = 0; y < points[0]; y++)
-                v_d_store_f(f->u + (y * points[1] + x) * f->u_point + n, u[y]);
-        }
-    }
+    if (taps[0] == 3 && taps[1] == 3 && points[0] == 6 && points[1] == 6)
+        filters(f, 6, 6, 3, 3);
+    else if (taps[0] == 3 && taps[1] == 3 && points[0] == 4 && points[1] == 4)
+        filters(f, 4, 4, 3, 3);
+    else
+        filters(f, points[0], points[1], taps[0], taps[1]);
 }
 
 V_INLINE void input_1d(const int points, const v_f r[WINDOW], v_f o[WINDOW])
