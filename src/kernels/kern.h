@@ -25,7 +25,7 @@ typedef struct opf_gemm_tile {
     size_t              step; /* 1 or 2 */
     size_t              taps, kc; /* kc contiguous elements a tap */
     const float        *b;        /* packed panel [taps*kc][nr], 64-byte aligned */
-    size_t              b_panel;  /* gemm_panels: floats between panels */
+    size_t              b_panel;  /* gemm_panels, gemm_strip: floats between panels */
     const float        *bias;     /* nr values a panel, zero-padded, or NULL */
     float              *c;
     ptrdiff_t           c_stride; /* between rows */
@@ -55,6 +55,17 @@ static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, siz
 }
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
+
+/* Tiles of as many rows each, one below the other, from rows of one tap that lie a_row apart, for the panels of some columns, b_panel
+ * apart, tile by tile: to the same bits as by gemm. tile.a, line, next_a are not read; tile.next_b is the first tile's share. */
+typedef struct opf_gemm_strip {
+    opf_gemm_tile tile;
+    const float  *a;
+    ptrdiff_t     a_row;
+    size_t        tiles;
+    bool          fetches_rows; /* in each tile those of the one below, and so below the last one */
+    size_t        next_b_step;  /* floats between the shares of the next panel */
+} opf_gemm_strip;
 
 /* ---- convolution to planes -------------------------------------------------------------------------------------------
  * c[f][p] = bias[f] + sum_k w[k][f] * lines[offsets[k] + p], then clamped: a line of each of a few filters, whose pixels fill the
@@ -228,6 +239,7 @@ typedef struct opf_kern {
 
     size_t      mr, nr; /* of gemm and of packed panels: [n/nr][k][nr] */
     opf_gemm_fn gemm, gemm_lines;
+    void (*gemm_strip)(const opf_gemm_strip *strip, size_t rows, size_t cols); /* rows: of a tile */
     opf_gemm_fn gemm_panels; /* cols/nr panels, rounded up: 2..OPF_GEMM_PANELS, and times rows mr at most */
     const char *gemm_name; /* "gemm_f32_6x16" */
     /* A transposed product whose B is not constant: packs K x N floats at b (strides in floats) to panels of nr, zero padded. */

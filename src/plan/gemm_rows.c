@@ -10,7 +10,8 @@ static size_t tile_start(const opf_gemm_args *g, size_t tile)
         size_t width = (size_t)g->window.out[2];
         return tile / g->block * width + width * (tile % g->block) / g->block;
     }
-    return g->first + g->m * tile / g->tiles;
+    const size_t rows = g->m / g->tiles, more = g->m % g->tiles; /* the first tiles have a row more */
+    return g->first + tile * rows + (tile < more ? tile : more);
 }
 
 /* Pointers of one pixel, one a tap, mr apart. */

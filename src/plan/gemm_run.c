@@ -185,6 +185,47 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     }
 }
 
+/* Rows that lie evenly apart, in the operand itself. */
+static bool has_even_rows(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_LINEAR && !opf_gemm_computes_rows(g);
+}
+
+/* The end of the tiles from i on that have as many rows as it has, `most` of them. */
+static size_t alike(const opf_gemm_worker *w, size_t i, size_t tiles, size_t most)
+{
+    const size_t rows = w->starts[i + 1] - w->starts[i];
+    size_t       end  = i + 1;
+    while (end < tiles && end - i < most && w->starts[end + 1] - w->starts[end] == rows)
+        end++;
+    return end;
+}
+
+/* Tiles [i, end), all alike, to their place in the result, or to c, where rows follow one another as in the result. cols: from the
+   strip's panel on, in order tile by tile. */
+static void run_tiles(const opf_gemm_worker *w, strip *s, size_t i, size_t end, size_t cols, float *c)
+{
+    const opf_gemm_args *g = w->args;
+    const size_t         rows = w->starts[i + 1] - w->starts[i], nr = w->env->kern->nr;
+    const ptrdiff_t      row = (ptrdiff_t)(w->starts[i] - w->starts[0]);
+    if (!has_even_rows(g) || (s->tiles == 1 && s->cols > nr)) {
+        for (; i < end; i++)
+            run_tile(w, s, i, c == NULL ? NULL : c + ((ptrdiff_t)(w->starts[i] - w->starts[0]) - row) * s->tile.c_stride);
+        return;
+    }
+    opf_gemm_strip down = {.tile         = s->tile,
+                           .a            = w->pointers[i * w->env->kern->mr],
+                           .a_row        = g->a_row,
+                           .tiles        = end - i,
+                           .fetches_rows = s->next_a == 0,
+                           .next_b_step  = s->next_b_step};
+    down.tile.b_panel  = g->taps * g->kc * nr;
+    down.tile.c        = c != NULL ? c : s->c + row * s->tile.c_stride;
+    down.tile.residual = s->residual == NULL ? NULL : s->residual + row * s->tile.residual_stride;
+    down.tile.next_b   = s->next_b == NULL ? NULL : s->next_b + i * s->next_b_step;
+    w->env->kern->gemm_strip(&down, rows, cols);
+}
+
 /* Whether what follows the products can happen where they are stored, a tile at a time: a clamp, or unary operators. */
 static bool finishes_in_place(const opf_gemm_args *g)
 {
@@ -215,18 +256,25 @@ static bool goes_by_rows(const opf_gemm_args *g, const opf_kern *kern)
            g->panels * kern->nr * g->taps * g->kc <= FLOATS_OF_FEW && finishes_in_place(g);
 }
 
+enum { TILES_OF_PROGRAM = 8 }; /* that stay in L1 until operators have followed */
+
 /* The tiles of a block for panels [panel, end). */
 static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t end, const float *b)
 {
     const opf_gemm_args *g  = w->args;
     const size_t         nr = w->env->kern->nr, left = g->n - panel * nr, n = end - panel, cols = left < n * nr ? left : n * nr;
+    const size_t         most = g->epilogue.program.n == 0 ? SIZE_MAX : n > TILES_OF_PROGRAM ? 1 : TILES_OF_PROGRAM / n;
     strip                strips[FEW_PANELS];
-    for (size_t p = 0; p < n; p++)
-        strips[p] = begin_strip(w, image, group, block, panel + p, 1, b + p * g->taps * g->kc * nr);
-    for (size_t i = 0; i < strips[0].tiles; i++) {
-        for (size_t p = 0; p < n; p++)
-            run_tile(w, &strips[p], i, NULL);
-        finish_in_place(w, strips[0].tile.c, g->c_row, w->starts[i + 1] - w->starts[i], cols);
+    for (size_t p = 0; p < n; p++) {
+        strips[p]        = begin_strip(w, image, group, block, panel + p, 1, b + p * g->taps * g->kc * nr);
+        strips[p].next_b = NULL; /* they stay in L1 */
+    }
+    for (size_t i = 0, to; i < strips[0].tiles; i = to) {
+        to      = has_even_rows(g) ? alike(w, i, strips[0].tiles, most) : i + 1;
+        float *c = strips[0].c + (ptrdiff_t)(w->starts[i] - w->starts[0]) * strips[0].tile.c_stride;
+        for (size_t p = 0; p < (has_even_rows(g) ? 1 : n); p++)
+            run_tiles(w, &strips[p], i, to, has_even_rows(g) ? cols : strips[p].cols, NULL);
+        finish_in_place(w, c, g->c_row, w->starts[to] - w->starts[i], cols);
     }
 }
 
@@ -277,10 +325,11 @@ static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, siz
     strip s         = begin_strip(&other, image, 0, block, panel, n, g->b + panel * g->taps * g->kc * kern->nr);
     s.tile.c_stride = (ptrdiff_t)s.cols;
     fetch_other(&s, w->args, panel, kern->nr);
-    for (size_t i = 0; i < s.tiles; i++) {
+    for (size_t i = 0, end; i < s.tiles; i = end) {
+        end               = alike(w, i, s.tiles, TILES_OF_PROGRAM);
         float       *c    = w->beside + (w->starts[i] - w->starts[0]) * s.cols;
-        const size_t rows = w->starts[i + 1] - w->starts[i];
-        run_tile(&other, &s, i, c);
+        const size_t rows = w->starts[end] - w->starts[i];
+        run_tiles(&other, &s, i, end, s.cols, c);
         if (g->epilogue.program.n == 0)
             continue;
         opf_bound_at(w->env, &g->epilogue, image, w->starts[i], panel * kern->nr, operands, stores);
@@ -292,7 +341,6 @@ static void run_beside(const opf_gemm_worker *w, size_t image, size_t block, siz
 static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t n, const float *b)
 {
     const opf_gemm_args *g      = w->args;
-    const size_t         mr     = w->env->kern->mr;
     if (g->beside != NULL)
         run_beside(w, image, block, panel, n);
     strip                s      = begin_strip(w, image, group, block, panel, n, b);
@@ -300,22 +348,25 @@ static void run_panel(const opf_gemm_worker *w, size_t image, size_t group, size
         fetch_other(&s, g->beside->args, panel + 1, w->env->kern->nr);
     const bool           parted = is_parted(g, panel * w->env->kern->nr, s.cols);
     if (finishes_in_place(g) && !parted) {
-        const bool is_last = w->first_k + w->n_k == g->taps * g->kc;
-        for (size_t i = 0; i < s.tiles; i++) {
-            run_tile(w, &s, i, NULL);
-            if (is_last)
-                finish_in_place(w, s.tile.c, s.tile.c_stride, w->starts[i + 1] - w->starts[i], s.cols);
+        const bool   follows = w->first_k + w->n_k == g->taps * g->kc && g->epilogue.program.n != 0;
+        const size_t most    = follows ? TILES_OF_PROGRAM : SIZE_MAX;
+        for (size_t i = 0, end; i < s.tiles; i = end) {
+            end = alike(w, i, s.tiles, most);
+            run_tiles(w, &s, i, end, s.cols, NULL);
+            if (follows)
+                finish_in_place(w, s.c + (ptrdiff_t)(w->starts[i] - w->starts[0]) * s.tile.c_stride, s.tile.c_stride, w->starts[end] - w->starts[i], s.cols);
         }
         return;
     }
     s.tile.c_stride = (ptrdiff_t)s.cols;
-    for (size_t i = 0, from = 0; i < s.tiles; i++) {
+    for (size_t from = 0, to; from < s.tiles; from = to) {
         const size_t start = w->starts[from];
-        run_tile(w, &s, i, w->tile + (w->starts[i] - start) * s.cols);
-        if (i + 1 < s.tiles && w->starts[i + 1] - start + mr <= OPF_GEMM_WAITING * mr)
-            continue;
-        finish_waiting(w, image, group, panel, start, w->starts[i + 1] - start, s.cols, parted);
-        from = i + 1;
+        to = s.tiles - from < OPF_GEMM_WAITING ? s.tiles : from + OPF_GEMM_WAITING;
+        for (size_t i = from, end; i < to; i = end) {
+            end = alike(w, i, to, SIZE_MAX);
+            run_tiles(w, &s, i, end, s.cols, w->tile + (w->starts[i] - start) * s.cols);
+        }
+        finish_waiting(w, image, group, panel, start, w->starts[to] - start, s.cols, parted);
     }
 }
 

@@ -115,32 +115,33 @@ static void transform_tiles(const worker *work, size_t first, size_t n)
 /* The products of all points for panels [panel, panel + n_panels). */
 static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels)
 {
-    const opf_gemm_args *g  = work->args;
-    const opf_winograd  *w  = &g->winograd;
-    size_t               mr = work->env->kern->mr, nr = work->env->kern->nr, parts = opf_divide_up(n, mr), size = g->kc * nr;
-    opf_gemm_tile        tile = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)w->m_row, .lo = -INFINITY, .hi = INFINITY};
-    for (size_t p = 0, points = opf_winograd_points(w); p < points; p++) {
-        for (size_t part = 0; part < parts; part++)
-            for (size_t r = 0, begin = n * part / parts, end = n * (part + 1) / parts; r < mr; r++)
-                work->pointers[part * mr + r] = work->v + p * w->v_point + (begin + r < end ? begin + r : end - 1) * w->v_row;
+    const opf_gemm_args *g     = work->args;
+    const opf_winograd  *w     = &g->winograd;
+    const opf_kern      *kern  = work->env->kern;
+    const size_t         nr = kern->nr, parts = opf_divide_up(n, kern->mr), rows = n / parts, more = n % parts, size = g->kc * nr;
+    opf_gemm_strip       strip = {.a_row = (ptrdiff_t)w->v_row,
+                                  .tile  = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)w->m_row, .lo = -INFINITY, .hi = INFINITY}};
+    for (size_t p = 0, points = opf_winograd_points(w); p < points; p++)
         for (size_t k = 0; k < n_panels; k++) {
             const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
-            tile.b      = w->u + ((p * g->groups + work->group) * g->panels + panel + k) * size;
-            const size_t share = opf_gemm_fetch(&tile,
-                                                k + 1 < n_panels   ? tile.b + size
-                                                : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size
-                                                                 : NULL,
-                                                g->kc, nr, parts);
-            for (size_t part = 0; part < parts; part++) {
-                size_t begin = n * part / parts, end = n * (part + 1) / parts;
-                tile.a = work->pointers + part * mr;
-                tile.next_a = part + 1 < parts && k == 0 ? tile.a + mr : NULL;
-                tile.next_b += part == 0 || tile.next_b == NULL ? 0 : share;
-                tile.c = work->m + p * w->m_point + begin * w->m_row + k * nr;
-                work->env->kern->gemm(&tile, end - begin, cols);
-            }
+            const float *next;
+            strip.tile.b       = w->u + ((p * g->groups + work->group) * g->panels + panel + k) * size;
+            next               = k + 1 < n_panels ? strip.tile.b + size
+                                 : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size
+                                                  : NULL;
+            strip.next_b_step  = opf_gemm_fetch(&strip.tile, next, g->kc, nr, parts);
+            strip.fetches_rows = k == 0;
+            strip.a            = work->v + p * w->v_point;
+            strip.tile.c       = work->m + p * w->m_point + k * nr;
+            strip.tiles        = more; /* the first tiles have a row more */
+            if (more != 0)
+                kern->gemm_strip(&strip, rows + 1, cols);
+            strip.a += more * (rows + 1) * w->v_row;
+            strip.tile.c += more * (rows + 1) * w->m_row;
+            strip.tile.next_b = next == NULL ? NULL : next + more * strip.next_b_step;
+            strip.tiles       = parts - more;
+            kern->gemm_strip(&strip, rows, cols);
         }
-    }
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -244,9 +245,9 @@ static void finish_block(worker *work, size_t first, size_t n, size_t panel, siz
 static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worker *work, char *scratch)
 {
     const opf_winograd *w  = &g->winograd;
-    size_t              at = 0, parts = opf_divide_up(w->tiles, kern->mr), points = opf_winograd_points(w);
+    size_t              at = 0, points = opf_winograd_points(w);
     work->pointers = (const float **)(void *)(scratch + at);
-    at += opf_round_64((parts > g->taps ? parts : g->taps) * kern->mr * sizeof(float *));
+    at += opf_round_64(g->taps * kern->mr * sizeof(float *));
     work->v = (float *)(void *)(scratch + at);
     at += opf_round_64(points * w->v_point * sizeof(float));
     work->m = (float *)(void *)(scratch + at);

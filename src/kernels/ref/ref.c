@@ -57,6 +57,21 @@ static void gemm_panels(const opf_gemm_tile *tile, size_t rows, size_t cols)
     }
 }
 
+static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
+{
+    opf_gemm_tile tile = s->tile;
+    const float  *a[MR];
+    tile.a = a;
+    for (size_t i = 0; i < s->tiles; i++) {
+        const ptrdiff_t first = (ptrdiff_t)(i * rows);
+        for (size_t r = 0; r < rows; r++)
+            a[r] = s->a + (first + (ptrdiff_t)r) * s->a_row;
+        tile.c        = s->tile.c + first * s->tile.c_stride;
+        tile.residual = s->tile.residual == NULL ? NULL : s->tile.residual + first * s->tile.residual_stride;
+        gemm_panels(&tile, rows, cols);
+    }
+}
+
 static void planes(const opf_planes *t)
 {
     for (size_t f = 0; f < t->filters; f++)
@@ -281,6 +296,7 @@ void opf_kern_init_ref(opf_kern *kern)
         .gemm        = gemm_f32_4x8,
         .gemm_lines  = gemm_lines,
         .gemm_panels = gemm_panels,
+        .gemm_strip  = gemm_strip,
         .planes      = planes,
         .gemm_name   = "gemm_f32_4x8",
         .pack_b      = pack_b,

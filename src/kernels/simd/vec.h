@@ -36,6 +36,7 @@ V_INLINE void v_copy_row(const float *src, float *dst, size_t n)
 
 void OPF_K(gemm_init)(opf_kern *kern); /* the product, its tile sizes and packing */
 void OPF_K(gemm_panels_init)(opf_kern *kern);
+void OPF_K(gemm_strip_init)(opf_kern *kern);
 void OPF_K(ew_init)(opf_kern *kern);
 void OPF_K(row_init)(opf_kern *kern);    /* normalisations, softmax, reductions */
 void OPF_K(norm_init)(opf_kern *kern);   /* normalisations whose statistics belong to columns */

@@ -5,6 +5,7 @@ void OPF_K(kern_init_vec)(opf_kern *kern)
 {
     OPF_K(gemm_init)(kern);
     OPF_K(gemm_panels_init)(kern);
+    OPF_K(gemm_strip_init)(kern);
     OPF_K(ew_init)(kern);
     OPF_K(row_init)(kern);
     OPF_K(norm_init)(kern);

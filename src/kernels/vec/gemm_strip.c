@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tile product of many tiles: rows that lie evenly apart need three addresses a column of A at most, not one each, and what a tile
+ * costs beside its multiplications is paid while those of its neighbours are under way.
+ */
+#include "kernels/vec/gemm.h"
+
+enum { THIRD = 3 }; /* rows that share an address: base, base + a_row, base + 2 a_row */
+
+#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#if V_N == 16
+#define EACH_ROW(X) ROWS_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
+#else
+#define EACH_ROW(X) ROWS_6(X)
+#endif
+
+/* rows and vecs are constants in every caller; cols: of the last panel, > (vecs - 1) * V_N */
+V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, const float *bias, float *c, const float *residual,
+                       size_t cols, const float *fetch_a, size_t fetch_rate, const float *fetch_b, const int rows, const int vecs)
+{
+    const opf_gemm_tile *tile  = &s->tile;
+    const v_f            bias0 = bias ? v_load(bias) : v_zero(), bias1 = bias && vecs > 1 ? v_load(bias + V_N) : v_zero();
+    const ptrdiff_t      one = s->a_row, two = 2 * one, c_stride = tile->c_stride, residual_stride = tile->residual_stride;
+    const float         *at[MR / THIRD];
+    v_f                  acc[MR][2], total[MR][2];
+    size_t               left = tile->kc;
+    bool                 is_split = false;
+    const size_t         last = cols - (size_t)(vecs - 1) * V_N;
+#define START(r)                                                                                                       \
+    acc[r][0] = bias0, acc[r][1] = bias1;                                                                              \
+    if (r < rows && r % THIRD == 0)                                                                                    \
+        at[r / THIRD] = a + r * one;
+    EACH_ROW(START)
+    {
+        float *line = c; /* stores to lines that are not in cache would wait at the end, all at once */
+        for (int r = 0; r < rows; r++, line += c_stride)
+            for (int n = 0; n < vecs * V_N; n += LINE)
+                __builtin_prefetch(line + n, 1, 3);
+    }
+#define STEP(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        const v_f x = v_set(at[r / THIRD][r % THIRD == 0 ? 0 : r % THIRD == 1 ? one : two]);                           \
+        acc[r][0]   = v_fma(x, b0, acc[r][0]);                                                                         \
+        if (vecs > 1)                                                                                                  \
+            acc[r][1] = v_fma(x, b1, acc[r][1]);                                                                       \
+    }
+#define NEXT(r)                                                                                                        \
+    if (r < rows && r % THIRD == 0)                                                                                    \
+        at[r / THIRD]++;
+#define STEPS(fetch)                                                                                                   \
+    for (; b != end; b += NR) {                                                                                        \
+        const v_f b0 = v_load(b), b1 = v_load(b + V_N);                                                                \
+        fetch;                                                                                                         \
+        EACH_ROW(STEP)                                                                                                 \
+        EACH_ROW(NEXT)                                                                                                 \
+    }
+#define FETCH                                                                                                          \
+    __builtin_prefetch(fetch_a, 0, 3);                                                                                 \
+    __builtin_prefetch(fetch_b, 0, 2);                                                                                 \
+    if (NR > LINE)                                                                                                     \
+        __builtin_prefetch(fetch_b + tile->next_b_gap, 0, 2);                                                          \
+    fetch_a += fetch_rate;                                                                                                \
+    fetch_b += tile->next_b_rate;
+#define SPLIT(r)                                                                                                       \
+    if (r < rows) {                                                                                                    \
+        total[r][0] = is_split ? v_add(total[r][0], acc[r][0]) : acc[r][0];                                            \
+        total[r][1] = is_split ? v_add(total[r][1], acc[r][1]) : acc[r][1];                                            \
+        acc[r][0] = acc[r][1] = v_zero();                                                                              \
+    }
+#define JOIN(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        acc[r][0] = v_add(total[r][0], acc[r][0]);                                                                     \
+        acc[r][1] = v_add(total[r][1], acc[r][1]);                                                                     \
+    }
+    for (;; left -= SUM) {
+        const float *end = b + (left < SUM ? left : SUM) * NR;
+        if (fetch_a == NULL) {
+            STEPS((void)0)
+        } else {
+            STEPS(FETCH)
+        }
+        if (left < SUM)
+            break;
+        EACH_ROW(SPLIT)
+        is_split = true;
+    }
+    if (is_split) {
+        EACH_ROW(JOIN)
+    }
+    const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
+    if (residual) {
+#define ADD(r)                                                                                                         \
+    if (r < rows) {                                                                                                    \
+        if (vecs > 1)                                                                                                  \
+            acc[r][0] = v_add(acc[r][0], v_load(residual));                                                            \
+        acc[r][vecs - 1] = v_add(acc[r][vecs - 1], last == V_N ? v_load(residual + (vecs - 1) * V_N)                   \
+                                                               : v_load_n(residual + (vecs - 1) * V_N, last));         \
+        if (r + 1 < rows)                                                                                              \
+            residual += residual_stride;                                                                               \
+    }
+        EACH_ROW(ADD)
+    }
+#define FINISH(r)                                                                                                      \
+    if (r < rows) {                                                                                                    \
+        if (vecs > 1)                                                                                                  \
+            v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                               \
+        const v_f y = v_min(hi, v_max(lo, acc[r][vecs - 1]));                                                          \
+        if (last == V_N)                                                                                               \
+            v_store(c + (vecs - 1) * V_N, y);                                                                          \
+        else                                                                                                           \
+            v_store_n(c + (vecs - 1) * V_N, y, last);                                                                  \
+        if (r + 1 < rows)                                                                                              \
+            c += c_stride;                                                                                             \
+    }
+    EACH_ROW(FINISH)
+}
+
+/* cols: of all panels */
+V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows)
+{
+    const opf_gemm_tile *tile = &s->tile;
+    /* Rows that follow one another, perhaps with a little between: all of that is fetched. */
+    const bool   fetches = s->fetches_rows && s->a_row >= (ptrdiff_t)tile->kc && s->a_row < 2 * (ptrdiff_t)tile->kc;
+    const size_t rate    = fetches ? ((size_t)(rows * s->a_row) + tile->kc - 1) / tile->kc : 0;
+    for (size_t i = 0; i < s->tiles; i++) {
+        const ptrdiff_t row = (ptrdiff_t)i * rows;
+        const float    *a = s->a + row * s->a_row, *b = tile->b;
+        for (size_t n = 0; n < cols; n += NR, b += tile->b_panel) {
+            const size_t left = cols - n;
+            const float *bias = tile->bias ? tile->bias + n : NULL, *residual = tile->residual ? tile->residual + row * tile->residual_stride + n : NULL;
+            const float *fetch_a = n == 0 && fetches ? a + rows * s->a_row : NULL, *fetch_b = tile->next_b ? tile->next_b + i * s->next_b_step : NULL;
+            float       *c = tile->c + row * tile->c_stride + n;
+            if (fetch_a != NULL && fetch_b == NULL)
+                fetch_b = fetch_a;
+            else if (fetch_a == NULL && fetch_b != NULL)
+                fetch_a = fetch_b;
+            if (left > V_N)
+                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, rate, fetch_b, rows, 2);
+            else
+                multiply(s, a, b, bias, c, residual, left, fetch_a, rate, fetch_b, rows, 1);
+        }
+    }
+}
+
+#define DEFINE(r)                                                                                                      \
+    static void strip_##r(const opf_gemm_strip *s, size_t cols)                                                        \
+    {                                                                                                                  \
+        strip(s, cols, r + 1);                                                                                         \
+    }
+EACH_ROW(DEFINE)
+
+static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
+{
+#define ENTRY(r) strip_##r,
+    static void (*const table[MR])(const opf_gemm_strip *s, size_t cols) = {EACH_ROW(ENTRY)};
+    table[rows - 1](s, cols);
+}
+
+void OPF_K(gemm_strip_init)(opf_kern *kern)
+{
+    kern->gemm_strip = gemm_strip;
+}
