@@ -227,6 +227,53 @@ static void run_panels(checker *check, int index)
     }
 }
 
+/* Tiles below one another and panels side by side give the bits that each row gives alone. */
+static void run_strip(checker *check, int index)
+{
+    (void)index;
+    static const size_t depths[] = {0, 1, 2, 7, 16, 17, 33, 255, 256, 257, 300, 512, 700};
+    const size_t        mr = check->kern->mr, nr = check->kern->nr;
+    for (int round = 0; round < 300 && !check->failed; round++) {
+        const size_t kc = depths[check_random(check, 13)], rows = 1 + check_random(check, mr), tiles = check_random(check, 4), all = rows * tiles;
+        const size_t panels = 1 + check_random(check, 3), panel = (kc * nr + 15) / 16 * 16, apart = panel + check_random(check, 2) * 16;
+        const size_t cols = panels * nr - check_random(check, nr), stride = cols + check_random(check, 5);
+        const size_t a_row = check_random(check, 4) ? kc + check_random(check, 2) * check_random(check, 40) : 0;
+        const size_t c_size = all == 0 ? 0 : (all - 1) * stride + cols;
+        check_reset(check);
+        float *a = check_array(check, all == 0 ? 0 : (all - 1) * a_row + kc), *b = check_array(check, (panels - 1) * apart + panel);
+        float *bias = check_array(check, panels * nr), *c = check_array(check, c_size), *residual = check_array(check, c_size);
+        float *alone = check_array(check, nr);
+        check_fill(check, a, all == 0 ? 0 : (all - 1) * a_row + kc, 1);
+        check_fill(check, b, (panels - 1) * apart + panel, 1);
+        check_fill(check, bias, panels * nr, 1);
+        check_fill(check, residual, c_size, 1);
+        problem p = {.taps = 1, .kc = kc, .rows = rows, .cols = cols, .b = b, .bias = check_random(check, 2) ? bias : NULL,
+                     .residual = check_random(check, 2) ? residual : NULL, .residual_stride = (ptrdiff_t)stride,
+                     .lo = check_random(check, 2) ? -0.5f : -INFINITY, .hi = check_random(check, 2) ? 2.0f : INFINITY};
+        opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .a = a, .a_row = (ptrdiff_t)a_row, .tiles = tiles,
+                                .fetches_rows = check_random(check, 2)};
+        strip.tile.b_panel = apart;
+        if (check_random(check, 2))
+            strip.next_b_step = opf_gemm_fetch(&strip.tile, b, kc, nr, tiles == 0 ? 1 : tiles);
+        check->kern->gemm_strip(&strip, rows, cols);
+        for (size_t r = 0; r < all; r++)
+            for (size_t n = 0; n < cols; n += nr) {
+                const size_t left = cols - n < nr ? cols - n : nr;
+                problem      q    = p;
+                q.b        = b + n / nr * apart;
+                q.bias     = p.bias == NULL ? NULL : bias + n;
+                q.residual = p.residual == NULL ? NULL : residual + r * stride + n;
+                for (size_t i = 0; i < mr; i++)
+                    q.a[i] = a + r * a_row;
+                const opf_gemm_tile tile = tile_of(&q, alone, (ptrdiff_t)nr);
+                check->kern->gemm(&tile, 1, left);
+                if (memcmp(alone, c + r * stride + n, left * sizeof *c) != 0)
+                    check_fail(check, "%zu tiles of %zu rows, %zu products: row %zu differs from itself alone in panel %zu", tiles, rows, kc, r, n / nr);
+            }
+        check_bands(check);
+    }
+}
+
 /* NaN and infinity stay in their row and pass the clamp. */
 static void run_special(checker *check, int index)
 {
@@ -262,6 +309,7 @@ static void run_special(checker *check, int index)
 static const check_slot slots[] = {
     {"gemm", offsetof(opf_kern, gemm), run, 0},
     {"gemm_lines", offsetof(opf_kern, gemm_lines), run, 1},
+    {"gemm_strip", offsetof(opf_kern, gemm_strip), run_strip, 0},
     {"gemm_panels", offsetof(opf_kern, gemm_panels), run_panels, 0},
     {"gemm, not finite", offsetof(opf_kern, gemm), run_special, 0},
 };

@@ -23,6 +23,7 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     const ptrdiff_t      one = s->a_row, two = 2 * one, c_stride = tile->c_stride, residual_stride = tile->residual_stride;
     const float         *at[MR / THIRD];
     v_f                  acc[MR][2], total[MR][2];
+    const size_t         fetch_gap = fetch_rate >= NR ? LINE : 0;
     size_t               left = tile->kc;
     bool                 is_split = false;
     const size_t         last = cols - (size_t)(vecs - 1) * V_N;
@@ -56,6 +57,8 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     }
 #define FETCH                                                                                                          \
     __builtin_prefetch(fetch_a, 0, 3);                                                                                 \
+    if (NR > LINE)                                                                                                     \
+        __builtin_prefetch(fetch_a + fetch_gap, 0, 3);                                                                 \
     __builtin_prefetch(fetch_b, 0, 2);                                                                                 \
     if (NR > LINE)                                                                                                     \
         __builtin_prefetch(fetch_b + tile->next_b_gap, 0, 2);                                                          \
@@ -130,14 +133,19 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows)
             const float *bias = tile->bias ? tile->bias + n : NULL, *residual = tile->residual ? tile->residual + row * tile->residual_stride + n : NULL;
             const float *fetch_a = n == 0 && fetches ? a + rows * s->a_row : NULL, *fetch_b = tile->next_b ? tile->next_b + i * s->next_b_step : NULL;
             float       *c = tile->c + row * tile->c_stride + n;
+            size_t       fetch_rate = rate;
+            if (i == 0 && (s->tiles == 1 || tile->next_b != NULL)) { /* the panel comes to L1 with the first tile */
+                fetch_a    = b + 12 * NR;
+                fetch_rate = NR;
+            }
             if (fetch_a != NULL && fetch_b == NULL)
                 fetch_b = fetch_a;
             else if (fetch_a == NULL && fetch_b != NULL)
                 fetch_a = fetch_b;
             if (left > V_N)
-                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, rate, fetch_b, rows, 2);
+                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, fetch_rate, fetch_b, rows, 2);
             else
-                multiply(s, a, b, bias, c, residual, left, fetch_a, rate, fetch_b, rows, 1);
+                multiply(s, a, b, bias, c, residual, left, fetch_a, fetch_rate, fetch_b, rows, 1);
         }
     }
 }
