@@ -52,6 +52,7 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
         __builtin_prefetch(next_a[r] + k0, 0, 3);
                 EACH_ROW(FETCH)
             }
+#pragma GCC unroll 2 /* a third of the addresses is not in registers: they are fetched for two k at a time */
             for (size_t k = k0; k < k1; k++, b += NR) {
                 const v_f    b0 = v_load(b), b1 = v_load(b + V_N);
                 for (int n = 0; n < vecs * V_N; n += LINE) /* loads are scarce in tiles of one vector: no line twice */

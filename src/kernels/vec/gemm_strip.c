@@ -49,7 +49,7 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     if (r < rows && r % THIRD == 0)                                                                                    \
         at[r / THIRD]++;
 #define STEPS(fetch)                                                                                                   \
-    for (; b != end; b += NR) {                                                                                        \
+    _Pragma("GCC unroll 2") for (; b != end; b += NR) {                                                                \
         const v_f b0 = v_load(b), b1 = v_load(b + V_N);                                                                \
         fetch;                                                                                                         \
         EACH_ROW(STEP)                                                                                                 \
