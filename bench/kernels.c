@@ -156,25 +156,39 @@ static void run_product(void *work)
         }
 }
 
+/* The same in tiles below one another. */
+static void run_strip(void *work)
+{
+    const product *p = work;
+    for (size_t j = 0; j < p->n; j += p->kern->nr) {
+        const opf_gemm_strip strip = {.a = buffer_a, .a_row = (ptrdiff_t)p->k, .tiles = p->m / p->rows,
+                                      .tile = {.taps = 1, .kc = p->k, .b = buffer_b + j * p->k, .b_panel = p->k * p->kern->nr, .c = buffer_c + j,
+                                               .c_stride = (ptrdiff_t)p->n, .lo = -INFINITY, .hi = INFINITY}};
+        p->kern->gemm_strip(&strip, p->rows, p->n - j < p->kern->nr ? p->n - j : p->kern->nr);
+    }
+}
+
 static int bench_products(const opf_kern *kern, level_info info)
 {
     const size_t mr = kern->mr, nr = kern->nr;
     const struct {
         size_t m, n, k, rows;
         double owed;
+        bool   strip;
     } cases[] = {
-        {mr, nr, 256, mr, 0.90},         {mr, nr, 1024, mr, 0.90},      {10 * mr, 4 * nr, 256, mr, 0.90},
-        {10 * mr, 4 * nr, 768, mr, 0.90}, {mr, nr / 2, 256, mr, 0},      {10 * mr, 4 * nr, 24, mr, 0},
-        {1, 4 * nr, 512, 1, 0},          {2, 4 * nr, 512, 2, 0},        {4, 4 * nr, 512, 4, 0},
-        {mr / 2, 4 * nr, 512, mr / 2, 0}, {mr - 2, 4 * nr, 512, mr - 2, 0},
+        {10 * mr, 4 * nr, 256, mr, 0.90, true}, {10 * mr, 4 * nr, 64, mr, 0, true}, {10 * mr, 4 * nr, 24, mr, 0, true},
+        {mr, nr, 256, mr, 0.90, false},         {mr, nr, 1024, mr, 0.90, false},      {10 * mr, 4 * nr, 256, mr, 0.90, false},
+        {10 * mr, 4 * nr, 768, mr, 0.90, false}, {mr, nr / 2, 256, mr, 0, false},      {10 * mr, 4 * nr, 24, mr, 0, false},
+        {1, 4 * nr, 512, 1, 0, false},          {2, 4 * nr, 512, 2, 0, false},        {4, 4 * nr, 512, 4, 0, false},
+        {mr / 2, 4 * nr, 512, mr / 2, 0, false}, {mr - 2, 4 * nr, 512, mr - 2, 0, false},
     };
     int slow = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         product      p     = {kern, cases[i].m, cases[i].n, cases[i].k, cases[i].rows};
-        const result best  = measure(info, run_product, &p, 0);
+        const result best  = measure(info, cases[i].strip ? run_strip : run_product, &p, 0);
         const double rate  = 2 * (double)(p.m * p.n * p.k) / best.ns;
         const int    below = info.lanes > 4 && rate < cases[i].owed * best.probe;
-        printf("  %-16s %4zu x %4zu x %4zu %8.1f GFLOP/s %5.1f %% of %.0f%s\n", kern->gemm_name, p.m, p.n, p.k, rate,
+        printf("  %-16s%s %4zu x %4zu x %4zu %8.1f GFLOP/s %5.1f %% of %.0f%s\n", kern->gemm_name, cases[i].strip ? " strip" : "      ", p.m, p.n, p.k, rate,
                100 * rate / best.probe, best.probe, below ? "  BELOW" : "");
         slow += below;
     }
