@@ -10,8 +10,8 @@
 
 enum { MOST_FIXED = 4 }; /* taps of windows with code of their own */
 
-/* Tap t at taps[t], or at x + t*next where the list is NULL. */
 typedef struct window {
+    bool                listed; /* a constant: tap t is at taps[t], else at x + t*next */
     const float *const *taps;
     const float        *x;
     ptrdiff_t           next;
@@ -20,11 +20,16 @@ typedef struct window {
 
 V_INLINE const float *tap(const window *w, size_t t)
 {
-    return w->taps ? w->taps[t] : w->x + (ptrdiff_t)t * w->next;
+    return w->listed ? w->taps[t] : w->x + (ptrdiff_t)t * w->next;
+}
+
+V_INLINE v_f fold(bool max, v_f acc, v_f x)
+{
+    return max ? v_max(acc, x) : v_add(acc, x);
 }
 
 /* Channels from c on, counted from pixel 0: vecs vectors of them, the last one `last` behind the first; n < V_N: only the first n
-   of one vector. Of a maximum NaN is looked for two taps at a time. */
+   of one vector. A maximum is NaN where the tap just taken is, and is not where it is a number: two taps are checked at a time. */
 V_INLINE void pass(bool max, const window *w, ptrdiff_t c, v_f scale, float *dst, int vecs, size_t last, size_t n)
 {
     v_f    acc[4];
@@ -39,16 +44,15 @@ V_INLINE void pass(bool max, const window *w, ptrdiff_t c, v_f scale, float *dst
     for (; t + 1 < w->n; t += 2)
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
-            const v_f a = LOAD(tap(w, t) + c + at[v], n), b = LOAD(tap(w, t + 1) + c + at[v], n);
-            acc[v]     = max ? v_max(v_max(acc[v], a), b) : v_add(v_add(acc[v], a), b);
-            numbers[v] = v_m_numbers(numbers[v], a, b);
+            const v_f first = fold(max, acc[v], LOAD(tap(w, t) + c + at[v], n));
+            acc[v]          = fold(max, first, LOAD(tap(w, t + 1) + c + at[v], n));
+            numbers[v]      = v_m_numbers(numbers[v], first, acc[v]);
         }
     if (t < w->n)
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
-            const v_f a = LOAD(tap(w, t) + c + at[v], n);
-            acc[v]     = max ? v_max(acc[v], a) : v_add(acc[v], a);
-            numbers[v] = v_m_numbers(numbers[v], a, a);
+            acc[v]     = fold(max, acc[v], LOAD(tap(w, t) + c + at[v], n));
+            numbers[v] = v_m_numbers(numbers[v], acc[v], acc[v]);
         }
 #pragma GCC unroll 4
     for (int v = 0; v < vecs; v++)
@@ -77,7 +81,7 @@ V_INLINE void pixels(bool max, const opf_pool *line, const size_t fixed)
     const float *taps[MOST_FIXED];
     for (size_t t = 0; t < fixed; t++)
         taps[t] = line->taps[t];
-    const window w     = {.taps = fixed ? taps : line->taps, .n = fixed ? fixed : line->n_taps};
+    const window w     = {.listed = true, .taps = fixed ? taps : line->taps, .n = fixed ? fixed : line->n_taps};
     const v_f    scale = v_set(line->scale);
     const bool   dense = line->pixel == (ptrdiff_t)line->c && line->dst_pixel == line->pixel;
     const size_t n = dense ? line->pixels != 0 : line->pixels, c = dense ? line->pixels * line->c : line->c;
