@@ -51,6 +51,13 @@ static int64_t divisor(const pool_args *p, const int64_t *place)
     return n;
 }
 
+/* What the sum of a window is multiplied by: the average of a window that sees nothing of the image is 0. */
+static float average_scale(const pool_args *p, const int64_t *place)
+{
+    const int64_t n = divisor(p, place);
+    return n == 0 ? 0.0f : 1.0f / (float)n;
+}
+
 /* The lines of the input below the window's, for all pixels of an output line. */
 static size_t window_lines(const pool_args *p, const opf_kern *kern, const float *image, const int64_t *place, const float **lines, float *copies)
 {
@@ -169,7 +176,7 @@ static void pool_pixels(const opf_kern *kern, const pool_args *p, const pool_lin
                                .dst_pixel = stride,
                                .pixels    = (size_t)(next - at),
                                .c         = p->channels,
-                               .scale     = p->max ? 1.0f : 1.0f / (float)divisor(p, place)};
+                               .scale     = p->max ? 1.0f : average_scale(p, place)};
         (p->max ? kern->pool_max : kern->pool_sum)(&line);
     }
 }
