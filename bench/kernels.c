@@ -241,13 +241,7 @@ static void run_reduce_max(void *work)
     sink           = o->kern->reduce_max(buffer_a, o->n);
 }
 
-enum { WINDOW = 9 };
-static void window_taps(const float *taps[WINDOW], size_t c)
-{
-    for (size_t t = 0; t < WINDOW; t++)
-        taps[t] = buffer_a + t * c;
-}
-enum { LINE = 28 }; /* pixels */
+enum { LINE = 28, WINDOW = 9 }; /* pixels of a line, and of 3x3 */
 static void run_depthwise(void *work)
 {
     enum { LINES = OPF_DEPTHWISE_LINES, TAPS = 3 };
@@ -261,12 +255,15 @@ static void run_depthwise(void *work)
         rows[r] = buffer_a + (ptrdiff_t)(r / TAPS + r % TAPS) * line;
     o->kern->depthwise(&d);
 }
+enum { POOLED = LINE / 2 - 1 };
 static void run_pool_max(void *work)
 {
     const other *o = work;
     const float *taps[WINDOW];
-    window_taps(taps, o->n);
-    o->kern->pool_max(taps, WINDOW, buffer_c, o->n);
+    for (size_t t = 0; t < WINDOW; t++)
+        taps[t] = buffer_a + (t / 3 * LINE + t % 3) * o->n;
+    o->kern->pool_max(&(opf_pool){.taps = taps, .n_taps = WINDOW, .pixel = 2 * (ptrdiff_t)o->n, .dst = buffer_c, .dst_pixel = (ptrdiff_t)o->n,
+                                  .pixels = POOLED, .c = o->n});
 }
 static void run_pixel_sum(void *work)
 {
@@ -327,7 +324,8 @@ static void bench_others(const opf_kern *kern, level_info info)
         {"reduce_max", run_reduce_max, 768, 1, 1},
         {"depthwise 3x3", run_depthwise, 144, OPF_DEPTHWISE_LINES * LINE * WINDOW, 6 * LINE + WINDOW},
         {"depthwise 3x3", run_depthwise, 384, OPF_DEPTHWISE_LINES * LINE * WINDOW, 6 * LINE + WINDOW},
-        {"pool_max 3x3", run_pool_max, 64, WINDOW, WINDOW + 1},
+        {"pool_max 3x3", run_pool_max, 24, POOLED * WINDOW, 3 * LINE + POOLED},
+        {"pool_max 3x3", run_pool_max, 64, POOLED * WINDOW, 3 * LINE + POOLED},
         {"pixel_sum 7x7", run_pixel_sum, 512, 49, 50},
         {"transpose", run_transpose, 64, 64, 2 * 64},
         {"transpose", run_transpose, 512, 512, 2 * 512},

@@ -232,6 +232,19 @@ typedef struct opf_resample {
     float         *dst; /* dense */
 } opf_resample;
 
+/* ---- pooled lines -----------------------------------------------------------------------------------------------------
+ * dst[p*dst_pixel + i] = the greatest of taps[t][p*pixel + i], or scale times their sum in the order of the taps, for the c channels i
+ * of each pixel p. No taps: -infinity, and 0 * scale. */
+typedef struct opf_pool {
+    const float *const *taps; /* where pixel 0 finds them */
+    size_t              n_taps;
+    ptrdiff_t           pixel;
+    float              *dst; /* of max may be one of the taps, where dst_pixel is pixel */
+    ptrdiff_t           dst_pixel;
+    size_t              pixels, c;
+    float               scale; /* of sums */
+} opf_pool;
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 typedef struct opf_kern {
@@ -269,9 +282,8 @@ typedef struct opf_kern {
     void (*winograd_input)(const opf_winograd_input *tile);
     void (*winograd_filters)(const opf_winograd_filters *filters); /* in double, rounded once */
     bool (*winograd_output)(const opf_winograd_output *tile); /* false, and nothing stored: a sum is not finite */
-    /* Channels-last windows: taps pixel pointers, c channels each. */
-    void (*pool_max)(const float *const *taps, size_t n_taps, float *dst, size_t c); /* n_taps >= 1; NaN if any */
-    void (*pool_sum)(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c);
+    void (*pool_max)(const opf_pool *line); /* NaN if any */
+    void (*pool_sum)(const opf_pool *line);
     /* dst[c] = scale * sum over n pixels at x + i*stride; of absolute values; of (x - mean[c])^2, mean NULL: 0. */
     void (*pixel_sum)(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c);
     void (*pixel_abs_sum)(const float *x, ptrdiff_t stride, size_t n, float *dst, size_t c);

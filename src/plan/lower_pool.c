@@ -9,16 +9,28 @@
 #include <math.h>
 #include <string.h>
 
+enum {
+    PIECE       = 4096, /* floats of a folded line that stay in L1 */
+    FOLD_GAINS  = 2,    /* many taps: folded, less than one in so many is left to read */
+    LINE_FLOATS = 16    /* of a cache line */
+};
+
 typedef struct {
     bool        max, include_pad;
     int32_t     spatial;
     opf_windows windows;
-    size_t      channels, pixels, taps, lines; /* taps and lines of a window */
+    size_t      channels, pixels, taps, lines; /* taps and lines of a window, as many as the image has */
+    int64_t     piece; /* output pixels whose lines are folded at once; 0: they are not */
     int64_t     in[3], out[3], in_stride[3];
     opf_ref     x, y;
     int64_t     x_image, x_channel, y_image, y_channel, y_pixel; /* channel 1: side by side; else planes, by lines of pixels */
     opf_bound   epilogue;
 } pool_args;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* The divisor of an average: taps inside the image, or inside the padded image (the last window may overhang both). */
 static int64_t divisor(const pool_args *p, const int64_t *place)
@@ -37,6 +49,13 @@ static int64_t divisor(const pool_args *p, const int64_t *place)
         n *= last - first;
     }
     return n;
+}
+
+/* What the sum of a window is multiplied by: the average of a window that sees nothing of the image is 0. */
+static float average_scale(const pool_args *p, const int64_t *place)
+{
+    const int64_t n = divisor(p, place);
+    return n == 0 ? 0.0f : 1.0f / (float)n;
 }
 
 /* The lines of the input below the window's, for all pixels of an output line. */
@@ -59,20 +78,7 @@ static size_t window_lines(const pool_args *p, const opf_kern *kern, const float
     return n;
 }
 
-static size_t pixel_taps(const pool_args *p, const float *const *lines, size_t n_lines, int64_t place, const float **pointers)
-{
-    int32_t   axis  = p->spatial - 1;
-    ptrdiff_t pixel = p->x_channel == 1 ? (ptrdiff_t)p->in_stride[axis] : (ptrdiff_t)p->channels;
-    int64_t   start = place * p->windows.stride[axis] - p->windows.pad_begin[axis], first, last;
-    size_t    n     = 0;
-    opf_windows_taps(&p->windows, axis, place, p->in[axis], &first, &last);
-    for (size_t line = 0; line < n_lines; line++)
-        for (int64_t k = first; k < last; k++)
-            pointers[n++] = lines[line] + (start + k * p->windows.dilation[axis]) * pixel;
-    return n;
-}
-
-/* Pixels [first, last) of an output line, whose windows lie inside the image: their taps follow from their neighbour's. */
+/* Pixels [first, last) of an output line, whose windows lie inside the image: all of their taps are there. */
 static void inner_pixels(const pool_args *p, int64_t *first, int64_t *last)
 {
     int32_t axis = p->spatial - 1;
@@ -85,8 +91,15 @@ static void inner_pixels(const pool_args *p, int64_t *first, int64_t *last)
 
 typedef struct {
     const float **taps, **lines;
-    float        *copies, *line, *program;
+    float        *copies, *folded, *line, *program;
 } pool_scratch;
+
+/* Pixels of an input line that `out` neighbouring windows span. */
+static int64_t windows_span(const pool_args *p, int64_t out)
+{
+    const int32_t axis = p->spatial - 1;
+    return (out - 1) * p->windows.stride[axis] + opf_windows_span(&p->windows, axis);
+}
 
 static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
 {
@@ -94,13 +107,103 @@ static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
     s->taps = (const float **)(void *)(scratch + at);
     at += opf_round_64(p->taps * sizeof(float *));
     s->lines = (const float **)(void *)(scratch + at);
-    at += opf_round_64(p->lines * sizeof(float *));
+    at += opf_round_64((p->lines + 1) * sizeof(float *));
     s->copies = (float *)(void *)(scratch + at);
     at += p->x_channel == 1 ? 0 : opf_round_64(p->lines * (size_t)p->in[last] * p->channels * sizeof(float));
+    s->folded = (float *)(void *)(scratch + at);
+    at += p->piece == 0 ? 0 : opf_round_64((size_t)least(windows_span(p, p->piece), p->in[last]) * p->channels * sizeof(float));
     s->line = (float *)(void *)(scratch + at);
     at += p->y_channel == 1 ? 0 : opf_round_64((size_t)p->out[last] * p->channels * sizeof(float));
     s->program = (float *)(void *)(scratch + at);
     return at + opf_program_scratch(&p->epilogue.program) * sizeof(float);
+}
+
+static int64_t inside(int64_t at, int64_t n)
+{
+    return at < 0 ? 0 : least(at, n);
+}
+
+/* The lines of a window as its pixels see them: n of them, from input pixel `first` on. */
+typedef struct {
+    const float **lines;
+    size_t        n;
+    ptrdiff_t     pixel;
+    int64_t       first;
+} pool_lines;
+
+/* All lines below output pixels [begin, end) to one, in which their windows are as wide and one line high. */
+static pool_lines fold_lines(const opf_kern *kern, const pool_args *p, const pool_lines *from, int64_t begin, int64_t end, pool_scratch *s)
+{
+    const int32_t axis  = p->spatial - 1;
+    const int64_t start = begin * p->windows.stride[axis] - p->windows.pad_begin[axis];
+    const int64_t first = inside(start, p->in[axis]), last = inside(start + windows_span(p, end - begin), p->in[axis]);
+    for (size_t i = 0; i < from->n; i++)
+        s->taps[i] = from->lines[i] + first * from->pixel;
+    const opf_pool line = {.taps = s->taps, .n_taps = from->n, .pixel = from->pixel, .dst = s->folded, .dst_pixel = (ptrdiff_t)p->channels,
+                           .pixels = (size_t)(last - first), .c = p->channels, .scale = 1.0f};
+    (p->max ? kern->pool_max : kern->pool_sum)(&line);
+    s->lines[p->lines] = s->folded;
+    return (pool_lines){s->lines + p->lines, 1, (ptrdiff_t)p->channels, first};
+}
+
+static size_t window_taps(const pool_args *p, const pool_lines *from, int64_t place, const float **taps)
+{
+    const int32_t axis  = p->spatial - 1;
+    const int64_t start = place * p->windows.stride[axis] - p->windows.pad_begin[axis] - from->first;
+    int64_t       first, last;
+    size_t        n = 0;
+    opf_windows_taps(&p->windows, axis, place, p->in[axis], &first, &last);
+    for (size_t line = 0; line < from->n; line++)
+        for (int64_t k = first; k < last; k++)
+            taps[n++] = from->lines[line] + (start + k * p->windows.dilation[axis]) * from->pixel;
+    return n;
+}
+
+/* Output pixels [begin, end): those whose windows lie inside the image together, those of its borders one by one. */
+static void pool_pixels(const opf_kern *kern, const pool_args *p, const pool_lines *from, int64_t *place, int64_t begin, int64_t end,
+                        const float **taps, float *to, ptrdiff_t stride)
+{
+    const int32_t axis = p->spatial - 1;
+    int64_t       inner, inner_end;
+    inner_pixels(p, &inner, &inner_end);
+    for (int64_t at = begin, next; at < end; at = next) {
+        next        = at < inner || at >= inner_end ? at + 1 : least(inner_end, end);
+        place[axis] = at;
+        const opf_pool line = {.taps      = taps,
+                               .n_taps    = window_taps(p, from, at, taps),
+                               .pixel     = (ptrdiff_t)p->windows.stride[axis] * from->pixel,
+                               .dst       = to + at * stride,
+                               .dst_pixel = stride,
+                               .pixels    = (size_t)(next - at),
+                               .c         = p->channels,
+                               .scale     = p->max ? 1.0f : average_scale(p, place)};
+        (p->max ? kern->pool_max : kern->pool_sum)(&line);
+    }
+}
+
+/* An output line. Where it pays, the lines of its windows are folded first: windows side by side share that work. */
+static void pool_line(const opf_kern *kern, const pool_args *p, const pool_lines *from, int64_t *place, pool_scratch *s, float *to, ptrdiff_t stride)
+{
+    const int64_t width = p->out[p->spatial - 1];
+    for (int64_t begin = 0, end; begin < width; begin = end) {
+        end = p->piece == 0 ? width : least(begin + p->piece, width);
+        const pool_lines lines = p->piece == 0 ? *from : fold_lines(kern, p, from, begin, end, s);
+        pool_pixels(kern, p, &lines, place, begin, end, s->taps, to, stride);
+    }
+}
+
+/* How many output pixels one piece is: wide enough that few input pixels belong to two of them. Folding pays for windows of many taps,
+   and where pixels are no whole cache lines: then a tap reads across their ends, and a line from begin to end does not. */
+static int64_t piece_pixels(const pool_args *p)
+{
+    const int32_t axis   = p->spatial - 1;
+    const int64_t stride = p->windows.stride[axis], span = least(opf_windows_span(&p->windows, axis), p->in[axis]);
+    const int64_t fit = ((int64_t)(PIECE / p->channels) - span) / stride, wide = 4 * span / stride;
+    const int64_t taps = (int64_t)p->taps, lines = (int64_t)p->lines, across = taps / lines;
+    const bool    many = taps > FOLD_GAINS * (lines * stride + across), splits = p->channels % LINE_FLOATS != 0;
+    if (lines == 1 || across <= stride || !(many || splits))
+        return 0;
+    return least(fit > wide ? fit : wide, p->out[axis]);
 }
 
 static void run_epilogue(const opf_run_env *env, const pool_args *p, size_t image, size_t pixel, float *line, ptrdiff_t stride, size_t width, float *scratch)
@@ -120,10 +223,6 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
     pool_scratch     s;
     (void)scratch_layout(p, scratch, &s);
     size_t width = (size_t)p->out[p->spatial - 1], lines = p->pixels / (width == 0 ? 1 : width);
-    const ptrdiff_t next = (ptrdiff_t)p->windows.stride[p->spatial - 1] *
-                           (p->x_channel == 1 ? (ptrdiff_t)p->in_stride[p->spatial - 1] : (ptrdiff_t)p->channels);
-    int64_t inner, inner_end;
-    inner_pixels(p, &inner, &inner_end);
     for (size_t unit = begin; unit < end; unit++) {
         size_t       image = unit / lines, line = unit % lines, left = line;
         const float *x = (const float *)opf_ref_data(env, p->x) + (int64_t)image * p->x_image;
@@ -135,23 +234,10 @@ static void run_pool(const opf_run_env *env, const void *args, size_t begin, siz
             place[i] = (int64_t)(left % (size_t)p->out[i]);
             left /= (size_t)p->out[i];
         }
-        size_t n_lines = window_lines(p, env->kern, x, place, s.lines, s.copies);
-        for (size_t w = 0, n = 0; w < width; w++) {
-            float *out            = to + (ptrdiff_t)w * stride;
-            place[p->spatial - 1] = (int64_t)w;
-            if ((int64_t)w > inner && (int64_t)w < inner_end)
-                for (size_t t = 0; t < n; t++)
-                    s.taps[t] += next;
-            else
-                n = pixel_taps(p, s.lines, n_lines, (int64_t)w, s.taps);
-            if (p->max && n != 0)
-                env->kern->pool_max(s.taps, n, out, p->channels);
-            else if (!p->max)
-                env->kern->pool_sum(s.taps, n, 1.0f / (float)divisor(p, place), out, p->channels);
-            else
-                for (size_t c = 0; c < p->channels; c++)
-                    out[c] = -INFINITY;
-        }
+        const pool_lines from = {.lines = s.lines,
+                                 .n     = window_lines(p, env->kern, x, place, s.lines, s.copies),
+                                 .pixel = p->x_channel == 1 ? (ptrdiff_t)p->in_stride[p->spatial - 1] : (ptrdiff_t)p->channels};
+        pool_line(env->kern, p, &from, place, &s, to, stride);
         run_epilogue(env, p, image, line * width, to, stride, width, s.program);
         if (p->y_channel != 1)
             opf_line_write(env->kern, s.line, width, p->channels, y, (ptrdiff_t)p->y_channel);
@@ -253,9 +339,10 @@ opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_
     for (int32_t i = 0; i < p.spatial; i++) {
         p.in[i] = x.dims[2 + i];
         p.pixels *= (size_t)p.out[i];
-        p.taps *= (size_t)p.windows.kernel[i];
+        p.lines = p.taps;
+        p.taps *= (size_t)least(p.windows.kernel[i], p.in[i]);
     }
-    p.lines = p.taps / (size_t)p.windows.kernel[p.spatial - 1];
+    p.piece = piece_pixels(&p);
     OPF_TRY(place_image(planner, &p, &x, global, error));
     int32_t order[OPF_MAX_RANK];
     opf_channels_last(x.rank, order);

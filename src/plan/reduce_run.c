@@ -88,7 +88,7 @@ static void column_max(const opf_kern *kern, const tile *x, float *part)
             taps[n++] = part;
         for (; n <= TAPS && i < x->n; i++)
             taps[n++] = x->x + (ptrdiff_t)i * x->next;
-        kern->pool_max(taps, n, part, x->cols);
+        kern->pool_max(&(opf_pool){.taps = taps, .n_taps = n, .dst = part, .pixels = 1, .c = x->cols});
     }
 }
 

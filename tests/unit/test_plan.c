@@ -215,6 +215,15 @@ static void test_pool(void **state)
         {"plane_max", "N=2 H=8 W=7", "g (float[N,5,H,W] x) => (y) { a = GlobalMaxPool(x) y = Relu(a) }"},
         {"plane_sum", "N=2 H=8", "g (float[N,5,H] x) => (y) { y = GlobalAveragePool(x) }"},
         {"pixel_sum", "N=2 H=8 W=7", "g (float[N,3,H,W] x, float[9,3,2,2] w) => (y, z) { a = Conv(x, w) y = GlobalAveragePool(a) z = GlobalMaxPool(a) }"},
+        /* Lines of the window folded to one: pieces, borders wider than the image, windows that see nothing of it. */
+        {"pool_max", "N=2 H=5 W=300; N=1 H=3 W=67; N=1 H=1 W=1", "g (float[N,50,H,W] x) => (y) { y = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(x) }"},
+        {"pool_sum", "N=1 H=5 W=300; N=1 H=3 W=67", "g (float[N,50,H,W] x) => (y) { y = AveragePool<kernel_shape = [3,3], pads = [1,1,1,1]>(x) }"},
+        {"pool_max", "N=1 H=13 W=13; N=2 H=2 W=150", "g (float[N,64,H,W] x) => (y) { y = MaxPool<kernel_shape = [9,9], pads = [4,4,4,4]>(x) }"},
+        {"pool_sum", "N=1 H=6 W=70", "g (float[N,64,H,W] x) => (y) { y = AveragePool<kernel_shape = [5,7], dilations = [1,3], strides = [1,2], pads = [2,9,2,9], count_include_pad = 1>(x) }"},
+        {"pool_max", "N=1 H=4 W=3; N=2 H=5 W=40", "g (float[N,3,H,W] x) => (y) { y = MaxPool<kernel_shape = [3,3], dilations = [4,4], pads = [7,7,7,7]>(x) }"},
+        {"pool_sum", "N=1 H=4 W=3; N=2 H=5 W=40", "g (float[N,16,H,W] x) => (y) { y = AveragePool<kernel_shape = [2,2], dilations = [5,5], strides = [1,2], pads = [7,7,7,7]>(x) }"},
+        {"pool_max", "N=1 H=4 W=9", "g (float[N,7,5,H,W] x) => (y) { y = MaxPool<kernel_shape = [3,3,3], strides = [1,2,2], pads = [1,1,1,1,1,1]>(x) }"},
+        {"pool_max", "N=1 W=5000", "g (float[N,9,W] x) => (y) { y = MaxPool<kernel_shape = [5], strides = [2], pads = [2,2]>(x) }"},
         /* Lines of planes: more of them than are copied, wide steps, borders, and a result that a reshape wants in planes. */
         {"pool_max", "N=2 H=9 W=8", "g (float[N,9,H,W] x) => (y) { y = MaxPool<kernel_shape = [7,3], pads = [3,1,3,1]>(x) }"},
         {"pool_max", "N=2 H=9 W=8", "g (float[N,9,H,W] x) => (y) { a = MaxPool<kernel_shape = [3,3], strides = [3,2], pads = [1,1,1,1]>(x) y = Flatten(a) }"},

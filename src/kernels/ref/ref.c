@@ -235,24 +235,28 @@ static void grouped(const opf_grouped *g)
             }
 }
 
-static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)
+static void pool_max(const opf_pool *line)
 {
-    for (size_t i = 0; i < c; i++) {
-        float best = taps[0][i];
-        for (size_t t = 1; t < n_taps && best == best; t++)
-            best = taps[t][i] <= best ? best : taps[t][i];
-        dst[i] = best;
-    }
+    for (size_t p = 0; p < line->pixels; p++)
+        for (size_t i = 0; i < line->c; i++) {
+            const ptrdiff_t at   = (ptrdiff_t)p * line->pixel + (ptrdiff_t)i;
+            float           best = -INFINITY;
+            for (size_t t = 0; t < line->n_taps && best == best; t++)
+                best = line->taps[t][at] <= best ? best : line->taps[t][at];
+            line->dst[(ptrdiff_t)p * line->dst_pixel + (ptrdiff_t)i] = best;
+        }
 }
 
-static void pool_sum(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c)
+static void pool_sum(const opf_pool *line)
 {
-    for (size_t i = 0; i < c; i++) {
-        float s = 0.0f;
-        for (size_t t = 0; t < n_taps; t++)
-            s += taps[t][i];
-        dst[i] = s * scale;
-    }
+    for (size_t p = 0; p < line->pixels; p++)
+        for (size_t i = 0; i < line->c; i++) {
+            const ptrdiff_t at = (ptrdiff_t)p * line->pixel + (ptrdiff_t)i;
+            float           s  = 0.0f;
+            for (size_t t = 0; t < line->n_taps; t++)
+                s += line->taps[t][at];
+            line->dst[(ptrdiff_t)p * line->dst_pixel + (ptrdiff_t)i] = s * line->scale;
+        }
 }
 
 static void pixel_sum(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c)

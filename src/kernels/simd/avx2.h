@@ -83,6 +83,7 @@ static inline v_f v_even(v_f a, v_f b) /* a[0], a[2], …, b[0], b[2], … */
 }
 static inline v_m v_m_none(void) { return _mm256_setzero_ps(); }
 static inline v_m v_m_or(v_m a, v_m b) { return _mm256_or_ps(a, b); }
+static inline v_m v_m_numbers(v_m m, v_f a, v_f b) { return _mm256_and_ps(m, _mm256_cmp_ps(a, b, _CMP_ORD_Q)); } /* of m, where neither is NaN */
 static inline int v_m_any(v_m a) { return _mm256_movemask_ps(a) != 0; }
 
 static inline v_f v_pow2(v_i n) /* 2^n of a normal result */

@@ -82,6 +82,7 @@ static inline v_f v_even(v_f a, v_f b) /* a[0], a[2], …, b[0], b[2], … */
 }
 static inline v_m v_m_none(void) { return 0; }
 static inline v_m v_m_or(v_m a, v_m b) { return (v_m)(a | b); }
+static inline v_m v_m_numbers(v_m m, v_f a, v_f b) { return _mm512_mask_cmp_ps_mask(m, a, b, _CMP_ORD_Q); } /* of m, where neither is NaN */
 static inline int v_m_any(v_m a) { return a != 0; }
 
 /* x * 2^n, a normal number as x is; n: the lowest bits of t */

@@ -1,89 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels-last windows. Each pass holds up to 4 vectors of channels in registers over all taps; the rest goes in
- * one more, and the last one masked. A pass over zero taps gives the bias, or zero.
+ * Lines of pooled pixels. A pass holds up to 4 vectors of channels in registers over all taps. Pixels that follow one another
+ * are one long pixel; what is left of a pixel behind its whole vectors goes in one that overlaps the last of them, and is
+ * masked only where there is none.
  */
 #include "kernels/simd/vec.h"
 
-/* One pass over vecs vectors of channels from c on; n < V_N: only n channels of one vector. */
-V_INLINE void max_pass(const float *const *taps, size_t n_taps, float *dst, size_t c, int vecs, size_t n)
+#include <math.h>
+
+enum { MOST_FIXED = 4 }; /* taps of windows with code of their own */
+
+typedef struct window {
+    bool                listed; /* a constant: tap t is at taps[t], else at x + t*next */
+    const float *const *taps;
+    const float        *x;
+    ptrdiff_t           next;
+    size_t              n;
+} window;
+
+V_INLINE const float *tap(const window *w, size_t t)
 {
-    v_f acc[4];
+    return w->listed ? w->taps[t] : w->x + (ptrdiff_t)t * w->next;
+}
+
+V_INLINE v_f fold(bool max, v_f acc, v_f x)
+{
+    return max ? v_max(acc, x) : v_add(acc, x);
+}
+
+/* Channels from c on, counted from pixel 0: vecs vectors of them, the last one `last` behind the first; n < V_N: only the first n
+   of one vector. A maximum is NaN where the tap just taken is, and is not where it is a number: two taps are checked at a time. */
+V_INLINE void pass(bool max, const window *w, ptrdiff_t c, v_f scale, float *dst, int vecs, size_t last, size_t n)
+{
+    v_f    acc[4];
+    v_m    numbers[4];
+    size_t at[4] = {0, V_N, 2 * V_N, 3 * V_N}, t = 1;
+    at[vecs - 1] = last;
 #pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++)
-        acc[v] = LOAD(taps[0] + c + v * V_N, n);
-    for (size_t t = 1; t < n_taps; t++)
+    for (int v = 0; v < vecs; v++) {
+        acc[v]     = w->n == 0 ? v_set(max ? -INFINITY : 0.0f) : LOAD(tap(w, 0) + c + at[v], n);
+        numbers[v] = v_eq(acc[v], acc[v]);
+    }
+    for (; t + 1 < w->n; t += 2)
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
-            const v_f x = LOAD(taps[t] + c + v * V_N, n);
-            acc[v]      = v_select(v_is_nan(acc[v]), acc[v], v_max(acc[v], x));
+            const v_f first = fold(max, acc[v], LOAD(tap(w, t) + c + at[v], n));
+            acc[v]          = fold(max, first, LOAD(tap(w, t + 1) + c + at[v], n));
+            numbers[v]      = v_m_numbers(numbers[v], first, acc[v]);
+        }
+    if (t < w->n)
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) {
+            acc[v]     = fold(max, acc[v], LOAD(tap(w, t) + c + at[v], n));
+            numbers[v] = v_m_numbers(numbers[v], acc[v], acc[v]);
         }
 #pragma GCC unroll 4
     for (int v = 0; v < vecs; v++)
-        STORE(dst + c + v * V_N, acc[v], n);
+        STORE(dst + at[v], max ? v_select(numbers[v], acc[v], v_set(NAN)) : v_mul(acc[v], scale), n);
 }
 
-static void pool_max(const float *const *taps, size_t n_taps, float *dst, size_t c)
+V_INLINE void pixel(bool max, const window *w, ptrdiff_t at, v_f scale, float *dst, size_t c)
 {
-    size_t i = 0;
-    for (; c - i >= 4 * V_N; i += 4 * V_N)
-        max_pass(taps, n_taps, dst, i, 4, V_N);
-    switch ((c - i) / V_N) {
-    case 3: max_pass(taps, n_taps, dst, i, 3, V_N); break;
-    case 2: max_pass(taps, n_taps, dst, i, 2, V_N); break;
-    case 1: max_pass(taps, n_taps, dst, i, 1, V_N); break;
-    default: break;
+    if (c < V_N) {
+        pass(max, w, at, scale, dst, 1, 0, c);
+        return;
     }
-    i = c / V_N * V_N;
-    if (i < c)
-        max_pass(taps, n_taps, dst, i, 1, c - i);
-}
-
-/* Pixels come from a list, or from x + i*stride when the list is NULL. */
-V_INLINE void sum_pass(const float *const *taps, const float *x, ptrdiff_t stride, size_t count, v_f scale, float *dst, size_t c,
-                       int vecs, size_t n)
-{
-    v_f acc[4];
-#pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++)
-        acc[v] = v_zero();
-    for (size_t t = 0; t < count; t++) {
-        const float *pixel = (taps ? taps[t] : x + (ptrdiff_t)t * stride) + c;
-#pragma GCC unroll 4
-        for (int v = 0; v < vecs; v++)
-            acc[v] = v_add(acc[v], LOAD(pixel + v * V_N, n));
+    for (; c > 4 * V_N; c -= 4 * V_N, at += 4 * V_N, dst += 4 * V_N)
+        pass(max, w, at, scale, dst, 4, 3 * V_N, V_N);
+    switch ((c + V_N - 1) / V_N) {
+    case 4: pass(max, w, at, scale, dst, 4, c - V_N, V_N); break;
+    case 3: pass(max, w, at, scale, dst, 3, c - V_N, V_N); break;
+    case 2: pass(max, w, at, scale, dst, 2, c - V_N, V_N); break;
+    default: pass(max, w, at + (ptrdiff_t)c - V_N, scale, dst + c - V_N, 1, 0, V_N); break;
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < vecs; v++)
-        STORE(dst + c + v * V_N, v_mul(acc[v], scale), n);
 }
 
-V_INLINE void sum_all(const float *const *taps, const float *x, ptrdiff_t stride, size_t count, float scale_value, float *dst,
-                      size_t c)
+/* fixed: a constant, the number of taps, which then stay in registers; 0: any. */
+V_INLINE void pixels(bool max, const opf_pool *line, const size_t fixed)
 {
-    const v_f scale = v_set(scale_value);
-    size_t    i     = 0;
-    for (; c - i >= 4 * V_N; i += 4 * V_N)
-        sum_pass(taps, x, stride, count, scale, dst, i, 4, V_N);
-    switch ((c - i) / V_N) {
-    case 3: sum_pass(taps, x, stride, count, scale, dst, i, 3, V_N); break;
-    case 2: sum_pass(taps, x, stride, count, scale, dst, i, 2, V_N); break;
-    case 1: sum_pass(taps, x, stride, count, scale, dst, i, 1, V_N); break;
-    default: break;
+    const float *taps[MOST_FIXED];
+    for (size_t t = 0; t < fixed; t++)
+        taps[t] = line->taps[t];
+    const window w     = {.listed = true, .taps = fixed ? taps : line->taps, .n = fixed ? fixed : line->n_taps};
+    const v_f    scale = v_set(line->scale);
+    const bool   dense = line->pixel == (ptrdiff_t)line->c && line->dst_pixel == line->pixel;
+    const size_t n = dense ? line->pixels != 0 : line->pixels, c = dense ? line->pixels * line->c : line->c;
+    for (size_t p = 0; p < n; p++)
+        pixel(max, &w, (ptrdiff_t)p * line->pixel, scale, line->dst + (ptrdiff_t)p * line->dst_pixel, c);
+}
+
+V_INLINE void pool(bool max, const opf_pool *line)
+{
+    switch (line->n_taps) {
+    case 2: pixels(max, line, 2); break;
+    case 3: pixels(max, line, 3); break;
+    case 4: pixels(max, line, MOST_FIXED); break;
+    default: pixels(max, line, 0); break;
     }
-    i = c / V_N * V_N;
-    if (i < c)
-        sum_pass(taps, x, stride, count, scale, dst, i, 1, c - i);
 }
 
-static void pool_sum(const float *const *taps, size_t n_taps, float scale, float *dst, size_t c)
+static void pool_max(const opf_pool *line)
 {
-    sum_all(taps, NULL, 0, n_taps, scale, dst, c);
+    pool(true, line);
+}
+
+static void pool_sum(const opf_pool *line)
+{
+    pool(false, line);
 }
 
 static void pixel_sum(const float *x, ptrdiff_t stride, size_t n, float scale, float *dst, size_t c)
 {
-    sum_all(NULL, x, stride, n, scale, dst, c);
+    const window w = {.x = x, .next = stride, .n = n};
+    pixel(false, &w, 0, v_set(scale), dst, c);
 }
 
 void OPF_K(window_init)(opf_kern *kern)
