@@ -34,7 +34,7 @@ typedef struct opf_gemm_tile {
     float               lo, hi; /* clamp; -INFINITY, INFINITY for none. NaN passes through */
     /* What comes after this tile, to prefetch meanwhile, or NULL. */
     const float *const *next_a;      /* row pointers like a, of the same taps and kc */
-    const float        *next_b;      /* a share of the panel that follows: opf_gemm_fetch */
+    const float        *next_b;      /* a share of the panel that follows: opf_gemm_fetch; or a line of the image */
     size_t              next_b_rate; /* floats of it a k */
     size_t              next_b_gap;  /* between two places in it that are read at a time, where a k step has two lines */
 } opf_gemm_tile;

@@ -99,6 +99,38 @@ void opf_gemm_try_bands(opf_gemm_args *args, const opf_kern *kern)
     args->rows    = OPF_ROWS_BANDS;
 }
 
+/* How pixels whose windows lie inside an image read it where it lies, if its lines are not to be taken apart. */
+static opf_status find_in_place(opf_planner *planner, opf_gemm_args *args, opf_error *error)
+{
+    const opf_gemm_window *w     = &args->window;
+    opf_gemm_lines        *lines = &args->lines;
+    if (lines->phases != 1 || args->kc == 0 || args->a_col < 0)
+        return OPF_OK;
+    int64_t farthest = (int64_t)(args->kc - 1) * args->a_col;
+    for (int i = 0; i < 3; i++) {
+        const int64_t last = (w->kernel[i] - 1) * w->dilation[i];
+        if (last >= w->in[i] || w->in_stride[i] < 0)
+            return OPF_OK; /* no window lies inside, or offsets would be negative */
+        farthest += last * w->in_stride[i];
+    }
+    const int64_t room = w->in[2] - (w->kernel[2] - 1) * w->dilation[2] - 1 + w->pad[2]; /* of the first pixel */
+    const int64_t from = w->pad[2] <= 0 ? 0 : (w->pad[2] + w->stride[2] - 1) / w->stride[2], to = room < 0 ? 0 : room / w->stride[2] + 1;
+    if (from >= to || farthest > UINT32_MAX)
+        return OPF_OK;
+    uint32_t *next = OPF_NEW(planner->arena, uint32_t, args->taps * args->kc);
+    OPF_OOM_IF(error, next == NULL);
+    lines->in_place = next;
+    lines->from     = (size_t)from;
+    lines->to       = (size_t)to;
+    for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
+        for (int64_t k1 = 0; k1 < w->kernel[1]; k1++)
+            for (int64_t k2 = 0; k2 < w->kernel[2]; k2++)
+                for (size_t i = 0; i < args->kc; i++)
+                    *next++ = (uint32_t)((int64_t)i * args->a_col + k0 * w->dilation[0] * w->in_stride[0] +
+                                         k1 * w->dilation[1] * w->in_stride[1] + k2 * w->dilation[2]);
+    return OPF_OK;
+}
+
 opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_error *error)
 {
     const opf_gemm_window *w     = &args->window;
@@ -123,7 +155,7 @@ opf_status opf_gemm_try_lines(opf_planner *planner, opf_gemm_args *args, opf_err
         }
     lines->offsets = offsets;
     args->rows     = OPF_ROWS_LINES;
-    return OPF_OK;
+    return find_in_place(planner, args, error);
 }
 
 /* Whether the prologue is a factor for each element of all rows of an image, and b small enough to take it. */

@@ -29,8 +29,8 @@ static inline opf_image_lines opf_window_lines(const opf_gemm_window *w)
 typedef enum opf_gemm_rows {
     OPF_ROWS_LINEAR, /* row r at a + r*a_row, its elements contiguous */
     OPF_ROWS_WINDOW, /* row r is a pixel: one pointer a tap, kc contiguous channels each */
-    OPF_ROWS_LINES,  /* row r is a pixel of a planar image: the image lines below the window are copied with their borders,
-                        and all pixels of an output line read them where they lie */
+    OPF_ROWS_LINES,  /* row r is a pixel of a planar image: all pixels of an output line read the image lines below the window
+                        where they lie, or, by the borders, copies with the zeros there */
     OPF_ROWS_BANDS,  /* row r is a pixel of few channels, side by side: the lines below the window are copied with their borders,
                         so that the taps along a line are one, however many channels they have together */
     OPF_ROWS_PLANES, /* pixels of lines, each channel by itself, fill vectors: plan/planes.c */
@@ -43,6 +43,8 @@ typedef struct opf_gemm_lines {
     size_t          count, phases, phase; /* lines; phases of a line, floats of each */
     size_t          step;                 /* floats between pixels, 1 or 2 */
     const uint32_t *offsets;              /* by element of a row, in the order of the weights */
+    const uint32_t *in_place;             /* LINES: the same in the image itself, from the window's first element; NULL: copies only */
+    size_t          from, to;             /* then: pixels of a line whose windows lie between its ends */
     size_t          turns;                /* PLANES: lines below a window that the next one shares stay where they are; so many tables */
 } opf_gemm_lines;
 

@@ -6,12 +6,16 @@
 
 static size_t tile_start(const opf_gemm_args *g, size_t tile)
 {
-    if (opf_gemm_goes_by_lines(g)) {
-        size_t width = (size_t)g->window.out[2];
-        return tile / g->block * width + width * (tile % g->block) / g->block;
-    }
     const size_t rows = g->m / g->tiles, more = g->m % g->tiles; /* the first tiles have a row more */
     return g->first + tile * rows + (tile < more ? tile : more);
+}
+
+/* The same for all tiles of a line of pixels, without a division each. */
+static void start_line(const opf_gemm_args *g, size_t line, size_t tiles, size_t *starts)
+{
+    const size_t width = (size_t)g->window.out[2], rows = width / tiles, more = width % tiles;
+    for (size_t i = 0; i <= tiles; i++)
+        starts[i] = line * width + i * rows + (i < more ? i : more);
 }
 
 /* Pointers of one pixel, one a tap, mr apart. */
@@ -58,39 +62,89 @@ void opf_gemm_gather_rows(const opf_kern *kern, const opf_gemm_args *g, const fl
     }
 }
 
-/* One image line (NULL: outside) with its borders. */
-static void copy_line(const opf_gemm_args *g, const float *src, float *dst)
+/* An image line (NULL: outside) with its borders, taken apart. */
+static void take_apart(const opf_gemm_args *g, const float *src, float *dst)
 {
-    const opf_gemm_window *w    = &g->window;
-    int64_t                pad  = w->pad[2], last = pad + w->in[2], phases = (int64_t)g->lines.phases, phase = (int64_t)g->lines.phase;
-    int64_t                from = pad < 0 ? 0 : pad < phase ? pad : phase, to = last < 0 ? 0 : last < phase ? last : phase;
-    if (src == NULL || (phases == 1 && to <= from)) {
-        memset(dst, 0, (size_t)(phases * phase) * sizeof *dst);
-    } else if (phases == 1) {
-        memset(dst, 0, (size_t)from * sizeof *dst);
-        memcpy(dst + from, src + (from - pad), (size_t)(to - from) * sizeof *dst);
-        memset(dst + to, 0, (size_t)(phase - to) * sizeof *dst);
-    } else {
-        for (int64_t p = 0; p < phases; p++)
-            for (int64_t i = 0; i < phase; i++) {
-                int64_t x = i * phases + p;
-                *dst++    = x >= pad && x < last ? src[x - pad] : 0.0f;
-            }
-    }
+    const int64_t pad = g->window.pad[2], last = pad + g->window.in[2], phases = (int64_t)g->lines.phases, phase = (int64_t)g->lines.phase;
+    for (int64_t p = 0; p < phases; p++)
+        for (int64_t i = 0; i < phase; i++) {
+            int64_t x = i * phases + p;
+            *dst++    = src != NULL && x >= pad && x < last ? src[x - pad] : 0.0f;
+        }
 }
 
-static void copy_lines(const opf_gemm_args *g, const float *image, size_t line, float *dst)
+/* Elements [begin, end) of an image line (NULL: outside) that begins at `pad`; of these [from, to) are in the image. */
+static void copy_line(const float *src, float *dst, int64_t pad, int64_t begin, int64_t from, int64_t to, int64_t end)
 {
-    const opf_gemm_window *w  = &g->window;
-    int64_t                i0 = (int64_t)line / w->out[1] * w->stride[0] - w->pad[0];
-    int64_t                i1 = (int64_t)line % w->out[1] * w->stride[1] - w->pad[1];
+    if (src == NULL)
+        to = from;
+    if (begin < from)
+        memset(dst + begin, 0, (size_t)(from - begin) * sizeof *dst);
+    if (from < to)
+        memcpy(dst + from, src + (from - pad), (size_t)(to - from) * sizeof *dst);
+    if (to < end)
+        memset(dst + to, 0, (size_t)(end - to) * sizeof *dst);
+}
+
+/* The image lines below a window that begins at line i1 of plane i0, with their borders: elements [begin, end) of each, or all
+   of those that are taken apart. */
+static void copy_lines(const opf_gemm_args *g, const float *image, int64_t i0, int64_t i1, float *dst, int64_t begin, int64_t end)
+{
+    const opf_gemm_window *w   = &g->window;
+    const int64_t          pad = w->pad[2], last = pad + w->in[2];
+    const int64_t          from = pad < begin ? begin : pad < end ? pad : end, to = last < from ? from : last < end ? last : end;
     for (size_t c = 0; c < g->kc; c++)
         for (int64_t k0 = 0; k0 < w->kernel[0]; k0++)
             for (int64_t k1 = 0; k1 < w->kernel[1]; k1++, dst += g->lines.phases * g->lines.phase) {
-                int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1];
-                bool    inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
-                copy_line(g, inside ? image + (ptrdiff_t)c * g->a_col + y0 * w->in_stride[0] + y1 * w->in_stride[1] : NULL, dst);
+                const int64_t y0 = i0 + k0 * w->dilation[0], y1 = i1 + k1 * w->dilation[1];
+                const bool    inside = y0 >= 0 && y0 < w->in[0] && y1 >= 0 && y1 < w->in[1];
+                const float  *src = inside ? image + (ptrdiff_t)c * g->a_col + y0 * w->in_stride[0] + y1 * w->in_stride[1] : NULL;
+                if (g->lines.phases > 1)
+                    take_apart(g, src, dst);
+                else
+                    copy_line(src, dst, pad, begin, from, to, end);
             }
+}
+
+/* Of the next block's window, which begins at line i1 of plane i0. */
+static void find_next_lines(opf_gemm_worker *w, const float *image, int64_t i0, int64_t i1)
+{
+    const opf_gemm_window *win = &w->args->window;
+    const int64_t most  = win->dilation[1] > 1 ? 1 : win->stride[1] < win->kernel[1] ? win->stride[1] : win->kernel[1];
+    const int64_t first = i1 + (win->kernel[1] - 1) * win->dilation[1] - (most - 1), left = win->in[1] - first;
+    const bool    there = win->kernel[0] == 1 && i0 >= 0 && i0 < win->in[0] && first >= 0 && left > 0;
+    w->next_lines = !there ? 0 : (size_t)(left < most ? left : most);
+    w->next_line  = !there ? NULL : image + i0 * win->in_stride[0] + first * win->in_stride[1];
+}
+
+/* Which tiles of an output line read the image where it lies, and copies of what the others read. */
+static void prepare_line(opf_gemm_worker *w, const float *image, size_t line, size_t tiles)
+{
+    const opf_gemm_args   *g     = w->args;
+    const opf_gemm_window *win   = &g->window;
+    const opf_gemm_lines  *lines = &g->lines;
+    const int64_t          i0 = (int64_t)line / win->out[1] * win->stride[0] - win->pad[0];
+    const int64_t          i1 = (int64_t)line % win->out[1] * win->stride[1] - win->pad[1];
+    const size_t          *starts = w->starts, first = starts[0];
+    const bool inside = lines->in_place != NULL && i0 >= 0 && i0 + (win->kernel[0] - 1) * win->dilation[0] < win->in[0] && i1 >= 0 &&
+                        i1 + (win->kernel[1] - 1) * win->dilation[1] < win->in[1];
+    find_next_lines(w, image, i0, i1 + win->stride[1]);
+    w->in_place = 0;
+    w->copied   = inside ? tiles : 0;
+    while (w->in_place < w->copied && starts[w->in_place] - first < lines->from)
+        w->in_place++;
+    while (w->in_place < w->copied && starts[w->copied] - first > lines->to)
+        w->copied--;
+    if (w->in_place == w->copied) {
+        copy_lines(g, image, i0, i1, w->gathered, 0, (int64_t)lines->phase);
+        return;
+    }
+    const int64_t begin = (int64_t)((starts[w->in_place] - first) * lines->step), end = (int64_t)((starts[w->copied] - first) * lines->step);
+    w->line = image + i0 * win->in_stride[0] + i1 * win->in_stride[1] + (begin - win->pad[2]);
+    if (w->in_place > 0) /* to the end of the last window before them */
+        copy_lines(g, image, i0, i1, w->gathered, 0, begin - win->stride[2] + (win->kernel[2] - 1) * win->dilation[2] + 1);
+    if (w->copied < tiles)
+        copy_lines(g, image, i0, i1, w->gathered, end, (int64_t)lines->phase);
 }
 
 /* One image line (NULL: outside) with its borders, the channels of a pixel side by side. */
@@ -141,14 +195,17 @@ static void point_at_rows(const float *row, ptrdiff_t stride, size_t rows, const
         pointers[r] = pointers[rows - 1];
 }
 
-void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block)
+void opf_gemm_prepare_block(opf_gemm_worker *w, const float *image, size_t index, size_t block)
 {
     const opf_gemm_args *g  = w->args;
     size_t               mr = w->env->kern->mr, taps = opf_gemm_taps_in_pointers(g), tiles = opf_gemm_block_tiles(g, block);
-    for (size_t i = 0; i <= tiles; i++)
-        w->starts[i] = tile_start(g, block * g->block + i);
+    if (opf_gemm_goes_by_lines(g))
+        start_line(g, block, tiles, w->starts);
+    else
+        for (size_t i = 0; i <= tiles; i++)
+            w->starts[i] = tile_start(g, block * g->block + i);
     if (g->rows == OPF_ROWS_LINES) {
-        copy_lines(g, image, block, w->gathered);
+        prepare_line(w, image, block, tiles);
         return;
     }
     for (size_t i = 0; i < tiles && g->rows == OPF_ROWS_BANDS; i++) {

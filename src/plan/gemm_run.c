@@ -100,6 +100,7 @@ typedef struct strip {
     size_t        tiles, cols;
     const float  *next_b; /* a share of it is prefetched in each tile */
     size_t        next_b_step;
+    bool          fetches_lines; /* of the image instead */
     size_t        next_a; /* tiles that prefetch the rows of the one behind them: from here to next_a_end */
     size_t        next_a_end;
 } strip;
@@ -128,6 +129,15 @@ static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, siz
     s->next_b_step = opf_gemm_fetch(&s->tile, s->next_b, k, nr, s->tiles);
 }
 
+/* Of the image, what the next block adds is fetched with the first panel: a line each tile. */
+static const float *line_to_fetch(const opf_gemm_worker *w, size_t tile)
+{
+    const opf_gemm_args *g = w->args;
+    return tile >= g->kc * w->next_lines ? NULL
+                                         : w->next_line + (ptrdiff_t)(tile / w->next_lines) * g->a_col +
+                                               (ptrdiff_t)(tile % w->next_lines) * g->window.in_stride[1];
+}
+
 /* n: panels that are computed side by side */
 static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, size_t block, size_t panel, size_t n, const float *b)
 {
@@ -151,13 +161,16 @@ static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, s
     s.c        = s.tile.c;
     s.residual = s.tile.residual;
     if (g->rows == OPF_ROWS_LINES) {
-        s.tile.offsets = g->lines.offsets;
-        s.tile.step    = g->lines.step;
+        s.tile.step     = g->lines.step;
+        s.fetches_lines = panel == 0 && g->taps * g->kc != 0;
     } else if (opf_gemm_reads_in_place(g)) { /* rows come with the first panel; later ones find them in cache */
         s.next_a     = panel == 0 ? 0 : s.tiles - 1;
         s.next_a_end = panel + 1 == g->panels && block + 1 < g->blocks ? s.tiles : s.tiles - 1;
     }
-    if (n == 1) {
+    if (s.fetches_lines) {
+        s.tile.next_b_rate = opf_divide_up((size_t)g->window.in[2], g->taps * g->kc);
+        s.tile.next_b_gap  = s.tile.next_b_rate > OPF_LINE ? OPF_LINE : 0;
+    } else if (n == 1) {
         prefetch_panel(w, &s, group, panel);
     } else {
         s.cols         = left < n * nr ? left : n * nr;
@@ -176,7 +189,11 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     s->tile.residual = s->residual == NULL ? NULL : s->residual + row * s->tile.residual_stride;
     s->tile.next_b   = s->next_b == NULL ? NULL : s->next_b + i * s->next_b_step;
     if (g->rows == OPF_ROWS_LINES) {
-        s->tile.line = w->gathered + (size_t)row * g->lines.step;
+        const bool in_place = i >= w->in_place && i < w->copied;
+        s->tile.line    = in_place ? w->line + (first - w->starts[w->in_place]) * g->lines.step : w->gathered + (size_t)row * g->lines.step;
+        s->tile.offsets = in_place ? g->lines.in_place : g->lines.offsets;
+        if (s->fetches_lines)
+            s->tile.next_b = line_to_fetch(w, i);
         w->env->kern->gemm_lines(&s->tile, rows, s->cols);
     } else {
         s->tile.a      = w->pointers + i * opf_gemm_taps_in_pointers(g) * mr;

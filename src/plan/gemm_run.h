@@ -18,13 +18,17 @@ typedef struct opf_gemm_worker {
     float               *beside;   /* [block][mr][nr]: what the product beside makes of the block, for one panel */
     float               *program;  /* scratch of prologue and epilogue */
     size_t               first_k, n_k; /* the part of a row that is multiplied now */
+    size_t               in_place, copied; /* LINES: tiles [in_place, copied) of the block read the image, the others copies */
+    const float         *line;             /* where the first of them does */
+    const float         *next_line;        /* the first line of the image that the next block adds to those below the window */
+    size_t               next_lines;       /* so many of each channel */
 } opf_gemm_worker;
 
 enum { OPF_GEMM_WAITING = 4 }; /* tiles that an epilogue takes at a time */
 
 /* The block's tiles: their starts, balanced, so that no tile has a lonely row or two (by lines a block is a line of pixels),
    and their row pointers; rows beyond a tile repeat its last one. */
-void opf_gemm_prepare_block(const opf_gemm_worker *w, const float *image, size_t index, size_t block);
+void opf_gemm_prepare_block(opf_gemm_worker *w, const float *image, size_t index, size_t block);
 /* Rows first to first + rows - 1, element by element, to contiguous memory: taps outermost, as weights are packed. pointers:
    scratch, one a tap. */
 void opf_gemm_gather_rows(const opf_kern *kern, const opf_gemm_args *args, const float *image, size_t first, size_t rows,
@@ -63,7 +67,7 @@ static inline size_t opf_gemm_taps_in_pointers(const opf_gemm_args *g)
     return g->rows == OPF_ROWS_WINDOW ? g->taps : g->rows == OPF_ROWS_BANDS ? g->lines.count : 1;
 }
 
-/* A block is one line of pixels, which lies in scratch. */
+/* A block is one line of pixels. */
 static inline bool opf_gemm_goes_by_lines(const opf_gemm_args *g)
 {
     return g->rows == OPF_ROWS_LINES || g->rows == OPF_ROWS_BANDS;

@@ -75,6 +75,11 @@ static void test_chains(void **state)
         {JOINED, "N=1 H=80 W=120",
          "g (float[N,8,H,W] x, float[64,8,3,3] w, float[64,64,3,3] w2, float[16,64,1,1] w3) => (y)"
          "{ a = Conv<pads = [1,1,1,1], strides = [1,1]>(x, w) b = Conv<pads = [1,1,1,1], strides = [2,1]>(a, w2) y = Conv(b, w3) }"},
+        /* Lines of one channel, read where they lie. */
+        {JOINED, "N=1 H=700 W=800",
+         "g (float[N,1,H,W] x, float[24,1,3,3] w) => (y)"
+         "{ m = MaxPool<kernel_shape = [3,3], pads = [1,1,1,1]>(x) a = Conv<pads = [2,2,2,2], dilations = [2,2]>(m, w)"
+         "  y = MaxPool<kernel_shape = [9,9], strides = [9,9]>(a) }"},
         /* Tiles of one axis. */
         {JOINED "winograd_f32_2x1", "N=1 H=101 W=197",
          "g (float[N,16,H,W] x, float[32,16,1,1] w, float[32,32,7,1] w2, float[32,32,1,7] w3, float[32,32,3,1] w4) => (y)"

@@ -55,11 +55,12 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 #pragma GCC unroll 2 /* a third of the addresses is not in registers: they are fetched for two k at a time */
             for (size_t k = k0; k < k1; k++, b += NR) {
                 const v_f    b0 = v_load(b), b1 = v_load(b + V_N);
-                for (int n = 0; n < vecs * V_N; n += LINE) /* loads are scarce in tiles of one vector: no line twice */
+                /* Loads are scarce in tiles of one vector: no line twice, and by lines, whose panels are short, only what follows. */
+                for (int n = 0; n < vecs * V_N && step == 0; n += LINE)
                     __builtin_prefetch(b + 12 * NR + n, 0, 3);
-                if (vecs > 1) { /* a line or two a k: bursts would hold up the loads behind them */
+                if (vecs > 1 || step != 0) { /* a line or two a k: bursts would hold up the loads behind them */
                     __builtin_prefetch(next, 0, 2);
-                    if (NR > LINE)
+                    if (NR > LINE && vecs > 1)
                         __builtin_prefetch(next + next_gap, 0, 2);
                     next += next_rate;
                 }
