@@ -36,6 +36,10 @@ void opf_gemm_gather_rows(const opf_kern *kern, const opf_gemm_args *args, const
 /* Pointers of one pixel, one a tap, mr apart: zeros where the window leaves the image. */
 void opf_gemm_tile_pointers(const opf_gemm_args *args, const float *image, size_t pixel, const float **out, size_t mr);
 
+/* Whether columns [col, col + cols) lie in several parts of the result; and the way there of the tiles in scratch. */
+bool opf_gemm_is_parted(const opf_gemm_args *args, size_t col, size_t cols);
+void opf_gemm_store_parts(const opf_gemm_worker *w, size_t image, size_t row, size_t rows, size_t col, size_t cols);
+
 /* Rows in the tile's scratch, of one panel, through the epilogue to the pixels of a scattered result. */
 void opf_gemm_scatter_rows(const opf_gemm_worker *w, size_t image, size_t group, size_t start, size_t rows, size_t panel);
 
