@@ -222,7 +222,7 @@ void opf_gemm_prepare_block(opf_gemm_worker *w, const float *image, size_t index
     for (size_t i = 0; i < tiles + ahead && block * g->block + i < g->tiles; i++) {
         const float **pointers = w->pointers + i * taps * mr;
         const size_t  first = w->starts[i], rows = (i < tiles ? w->starts[i + 1] : tile_start(g, block * g->block + i + 1)) - first;
-        float *computed = w->gathered + i * mr * g->kc, *gathered = w->gathered + i * mr * g->taps * g->kc;
+        float *computed = w->gathered + (first - w->starts[0]) * g->kc, *gathered = w->gathered + (first - w->starts[0]) * g->taps * g->kc;
         if (opf_gemm_computes_rows(g))
             compute_rows(w, image, index, first, rows, computed);
         else if (g->rows == OPF_ROWS_GATHER)

@@ -116,10 +116,10 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     }
 }
 
-/* Rows that lie evenly apart, in the operand itself. */
+/* Rows that lie evenly apart, in the operand or in scratch. */
 static bool has_even_rows(const opf_gemm_args *g)
 {
-    return g->rows == OPF_ROWS_LINEAR && !opf_gemm_computes_rows(g);
+    return g->rows == OPF_ROWS_LINEAR || opf_gemm_has_own_rows(g);
 }
 
 /* The end of the tiles from i on that have as many rows as it has, `most` of them. */
@@ -146,9 +146,9 @@ static void run_tiles(const opf_gemm_worker *w, strip *s, size_t i, size_t end, 
     }
     opf_gemm_strip down = {.tile         = s->tile,
                            .a            = w->pointers[i * w->env->kern->mr],
-                           .a_row        = g->a_row,
+                           .a_row        = !opf_gemm_has_own_rows(g) ? g->a_row : (ptrdiff_t)(g->taps * g->kc),
                            .tiles        = end - i,
-                           .fetches_rows = s->next_a == 0,
+                           .fetches_rows = opf_gemm_reads_in_place(g) && s->next_a == 0,
                            .next_b_step  = s->next_b_step};
     down.tile.b_panel  = g->taps * g->kc * nr;
     down.tile.c        = c != NULL ? c : s->c + row * s->tile.c_stride;
