@@ -162,7 +162,7 @@ static void run_strip(void *work)
     const product *p = work;
     for (size_t j = 0; j < p->n; j += p->kern->nr) {
         const opf_gemm_strip strip = {.a = buffer_a, .a_row = (ptrdiff_t)p->k, .tiles = p->m / p->rows,
-                                      .tile = {.taps = 1, .kc = p->k, .b = buffer_b + j * p->k, .b_panel = p->k * p->kern->nr, .c = buffer_c + j,
+                                      .tile = {.taps = 1, .kc = p->k, .b = buffer_b + j * p->k, .c = buffer_c + j,
                                                .c_stride = (ptrdiff_t)p->n, .lo = -INFINITY, .hi = INFINITY}};
         p->kern->gemm_strip(&strip, p->rows, p->n - j < p->kern->nr ? p->n - j : p->kern->nr);
     }

@@ -15,17 +15,18 @@
  * One tile: c[r][n] = bias[n] + sum_t sum_k a[t*mr + r][k] * b[(t*kc + k)*nr + n], + residual[r][n], then clamped.
  * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image).
  * gemm_lines reads element k of row r at line[offsets[k] + r*step] instead: pixels of one image line, taken where they lie.
- * gemm_panels takes few rows and several panels, as wide as the tile is low, to the same bits: weights that are read once come from
+ * gemm_panels takes one tile of few rows, by tile.a, and several panels, as wide as the tile is low, to the same bits: weights that are read once come from
  * memory a third faster from some places at a time than from one. */
 enum { OPF_GEMM_PANELS = 4 }; /* at most */
+/* Two lines of cache: what is larger, compilers fill by string instructions, which loads behind them have to wait for. */
 typedef struct opf_gemm_tile {
     const float *const *a;        /* taps * mr row pointers, row r of tap t at [t*mr + r]; rows beyond `rows` repeat a valid one */
     const float        *line;     /* gemm_lines: taps is 1 */
     const uint32_t     *offsets;
-    size_t              step; /* 1 or 2 */
+    uint32_t            step; /* 1 or 2 */
+    uint32_t            next_b_rate; /* floats of next_b a k */
     size_t              taps, kc; /* kc contiguous elements a tap */
     const float        *b;        /* packed panel [taps*kc][nr], 64-byte aligned */
-    size_t              b_panel;  /* gemm_panels, gemm_strip: floats between panels */
     const float        *bias;     /* nr values a panel, zero-padded, or NULL */
     float              *c;
     ptrdiff_t           c_stride; /* between rows */
@@ -35,7 +36,6 @@ typedef struct opf_gemm_tile {
     /* What comes after this tile, to prefetch meanwhile, or NULL. */
     const float *const *next_a;      /* row pointers like a, of the same taps and kc */
     const float        *next_b;      /* a share of the panel that follows: opf_gemm_fetch; or a line of the image */
-    size_t              next_b_rate; /* floats of it a k */
     size_t              next_b_gap;  /* between two places in it that are read at a time, where a k step has two lines */
 } opf_gemm_tile;
 
@@ -49,7 +49,7 @@ static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, siz
     enum { PAGE = 1024 };
     const size_t half = k * nr / 2, places = nr > OPF_LINE && half >= PAGE ? 2 : 1;
     tile->next_b      = panel;
-    tile->next_b_rate = (nr + n * places - 1) / (n * places);
+    tile->next_b_rate = (uint32_t)((nr + n * places - 1) / (n * places));
     tile->next_b_gap  = places == 2 ? half : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
     return panel == NULL ? 0 : k * nr / places / n;
 }
@@ -60,6 +60,7 @@ typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols)
  * apart, tile by tile: to the same bits as by gemm. tile.a, line, next_a are not read; tile.next_b is the first tile's share. */
 typedef struct opf_gemm_strip {
     opf_gemm_tile tile;
+    size_t        b_panel; /* floats between panels */
     const float  *a;
     ptrdiff_t     a_row;
     size_t        tiles;
@@ -253,7 +254,7 @@ typedef struct opf_kern {
     size_t      mr, nr; /* of gemm and of packed panels: [n/nr][k][nr] */
     opf_gemm_fn gemm, gemm_lines;
     void (*gemm_strip)(const opf_gemm_strip *strip, size_t rows, size_t cols); /* rows: of a tile */
-    opf_gemm_fn gemm_panels; /* cols/nr panels, rounded up: 2..OPF_GEMM_PANELS, and times rows mr at most */
+    void (*gemm_panels)(const opf_gemm_strip *strip, size_t rows, size_t cols); /* cols/nr panels, rounded up: 2..OPF_GEMM_PANELS, and times rows mr at most */
     const char *gemm_name; /* "gemm_f32_6x16" */
     /* A transposed product whose B is not constant: packs K x N floats at b (strides in floats) to panels of nr, zero padded. */
     void (*pack_b)(const float *b, ptrdiff_t row, ptrdiff_t col, size_t k, size_t n, float *dst);

@@ -32,7 +32,7 @@ static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, siz
         return;
     if (s->tiles == 1 && (is_last || floats > LARGE)) {
         s->next_b           = floats > AHEAD ? s->tile.b + AHEAD : NULL;
-        s->tile.next_b_rate = nr;
+        s->tile.next_b_rate = (uint32_t)nr;
         s->tile.next_b_gap  = OPF_LINE;
         return;
     }
@@ -75,20 +75,19 @@ static strip begin_strip(const opf_gemm_worker *w, size_t image, size_t group, s
     s.c        = s.tile.c;
     s.residual = s.tile.residual;
     if (g->rows == OPF_ROWS_LINES) {
-        s.tile.step     = g->lines.step;
+        s.tile.step     = (uint32_t)g->lines.step;
         s.fetches_lines = panel == 0 && g->taps * g->kc != 0;
     } else if (opf_gemm_reads_in_place(g)) { /* rows come with the first panel; later ones find them in cache */
         s.next_a     = panel == 0 ? 0 : s.tiles - 1;
         s.next_a_end = panel + 1 == g->panels && block + 1 < g->blocks ? s.tiles : s.tiles - 1;
     }
     if (s.fetches_lines) {
-        s.tile.next_b_rate = opf_divide_up((size_t)g->window.in[2], g->taps * g->kc);
+        s.tile.next_b_rate = (uint32_t)opf_divide_up((size_t)g->window.in[2], g->taps * g->kc);
         s.tile.next_b_gap  = s.tile.next_b_rate > OPF_LINE ? OPF_LINE : 0;
     } else if (n == 1) {
         prefetch_panel(w, &s, group, panel);
     } else {
         s.cols         = left < n * nr ? left : n * nr;
-        s.tile.b_panel = g->taps * g->kc * nr;
     }
     return s;
 }
@@ -112,7 +111,10 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     } else {
         s->tile.a      = w->pointers + i * opf_gemm_taps_in_pointers(g) * mr;
         s->tile.next_a = i >= s->next_a && i < s->next_a_end ? s->tile.a + opf_gemm_taps_in_pointers(g) * mr : NULL;
-        (s->cols > w->env->kern->nr ? w->env->kern->gemm_panels : w->env->kern->gemm)(&s->tile, rows, s->cols);
+        if (s->cols > w->env->kern->nr)
+            w->env->kern->gemm_panels(&(opf_gemm_strip){.tile = s->tile, .b_panel = g->taps * g->kc * w->env->kern->nr}, rows, s->cols);
+        else
+            w->env->kern->gemm(&s->tile, rows, s->cols);
     }
 }
 
@@ -145,12 +147,12 @@ static void run_tiles(const opf_gemm_worker *w, strip *s, size_t i, size_t end, 
         return;
     }
     opf_gemm_strip down = {.tile         = s->tile,
+                           .b_panel      = g->taps * g->kc * nr,
                            .a            = w->pointers[i * w->env->kern->mr],
                            .a_row        = !opf_gemm_has_own_rows(g) ? g->a_row : (ptrdiff_t)(g->taps * g->kc),
                            .tiles        = end - i,
                            .fetches_rows = opf_gemm_reads_in_place(g) && s->next_a == 0,
                            .next_b_step  = s->next_b_step};
-    down.tile.b_panel  = g->taps * g->kc * nr;
     down.tile.c        = c != NULL ? c : s->c + row * s->tile.c_stride;
     down.tile.residual = s->residual == NULL ? NULL : s->residual + row * s->tile.residual_stride;
     down.tile.next_b   = s->next_b == NULL ? NULL : s->next_b + i * s->next_b_step;

@@ -205,9 +205,8 @@ static void run_panels(checker *check, int index)
         p.bias             = check_random(check, 2) ? bias : NULL;
         p.residual         = check_random(check, 2) ? residual : NULL;
         p.residual_stride  = (ptrdiff_t)stride;
-        opf_gemm_tile tile = tile_of(&p, c, (ptrdiff_t)stride);
-        tile.b_panel       = apart;
-        check->kern->gemm_panels(&tile, p.rows, cols);
+        const opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .b_panel = apart};
+        check->kern->gemm_panels(&strip, p.rows, cols);
         for (size_t r = 0; r < p.rows; r++)
             for (size_t n = 0; n < cols; n += nr) {
                 const size_t left = cols - n < nr ? cols - n : nr;
@@ -218,7 +217,7 @@ static void run_panels(checker *check, int index)
                 for (size_t t = 0; t < p.taps; t++)
                     for (size_t i = 0; i < mr; i++)
                         q.a[t * mr + i] = p.a[t * mr + r];
-                tile = tile_of(&q, alone, (ptrdiff_t)nr);
+                const opf_gemm_tile tile = tile_of(&q, alone, (ptrdiff_t)nr);
                 check->kern->gemm(&tile, 1, left);
                 if (memcmp(alone, c + r * stride + n, left * sizeof *c) != 0)
                     check_fail(check, "%zu rows, %zu panels: row %zu differs from itself alone in panel %zu", p.rows, panels, r, n / nr);
@@ -252,7 +251,7 @@ static void run_strip(checker *check, int index)
                      .lo = check_random(check, 2) ? -0.5f : -INFINITY, .hi = check_random(check, 2) ? 2.0f : INFINITY};
         opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .a = a, .a_row = (ptrdiff_t)a_row, .tiles = tiles,
                                 .fetches_rows = check_random(check, 2)};
-        strip.tile.b_panel = apart;
+        strip.b_panel = apart;
         if (check_random(check, 2))
             strip.next_b_step = opf_gemm_fetch(&strip.tile, b, kc, nr, tiles == 0 ? 1 : tiles);
         check->kern->gemm_strip(&strip, rows, cols);

@@ -45,12 +45,12 @@ static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
     multiply(tile, rows, cols, true);
 }
 
-static void gemm_panels(const opf_gemm_tile *tile, size_t rows, size_t cols)
+static void gemm_panels(const opf_gemm_strip *strip, size_t rows, size_t cols)
 {
-    opf_gemm_tile panel = *tile;
+    opf_gemm_tile panel = strip->tile;
     for (size_t n = 0; n < cols; n += NR) {
         multiply(&panel, rows, cols - n < NR ? cols - n : NR, false);
-        panel.b += tile->b_panel;
+        panel.b += strip->b_panel;
         panel.c += NR;
         panel.bias     = panel.bias == NULL ? NULL : panel.bias + NR;
         panel.residual = panel.residual == NULL ? NULL : panel.residual + NR;
@@ -59,16 +59,16 @@ static void gemm_panels(const opf_gemm_tile *tile, size_t rows, size_t cols)
 
 static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
 {
-    opf_gemm_tile tile = s->tile;
-    const float  *a[MR];
-    tile.a = a;
+    opf_gemm_strip strip = *s;
+    const float   *a[MR];
+    strip.tile.a = a;
     for (size_t i = 0; i < s->tiles; i++) {
         const ptrdiff_t first = (ptrdiff_t)(i * rows);
         for (size_t r = 0; r < rows; r++)
             a[r] = s->a + (first + (ptrdiff_t)r) * s->a_row;
-        tile.c        = s->tile.c + first * s->tile.c_stride;
-        tile.residual = s->tile.residual == NULL ? NULL : s->tile.residual + first * s->tile.residual_stride;
-        gemm_panels(&tile, rows, cols);
+        strip.tile.c        = s->tile.c + first * s->tile.c_stride;
+        strip.tile.residual = s->tile.residual == NULL ? NULL : s->tile.residual + first * s->tile.residual_stride;
+        gemm_panels(&strip, rows, cols);
     }
 }
 

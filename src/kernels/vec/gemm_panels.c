@@ -8,8 +8,9 @@
 enum { MOST = OPF_GEMM_PANELS, ROWS = MR / 2 };
 
 /* rows and panels are constants in every caller; cols > (panels - 1) * NR */
-V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int panels)
+V_INLINE void multiply(const opf_gemm_strip *strip, size_t cols, const int rows, const int panels)
 {
+    const opf_gemm_tile *tile = &strip->tile;
     const float        *b = tile->b;
     const float *const *a = tile->a;
     const size_t        kc = tile->kc;
@@ -27,8 +28,8 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 #pragma GCC unroll 4
                 for (int p = 0; p < panels; p++)
                     for (int n = 0; n < NR; n += LINE)
-                        __builtin_prefetch(b + (size_t)p * tile->b_panel + 12 * NR + n, 0, 3);
-                EACH acc[r][v] = v_fma(v_set(a[r][k]), v_load(b + (size_t)(v / 2) * tile->b_panel + v % 2 * V_N), acc[r][v]);
+                        __builtin_prefetch(b + (size_t)p * strip->b_panel + 12 * NR + n, 0, 3);
+                EACH acc[r][v] = v_fma(v_set(a[r][k]), v_load(b + (size_t)(v / 2) * strip->b_panel + v % 2 * V_N), acc[r][v]);
             }
             summed += k1 - k0;
             if (summed >= SUM) {
@@ -71,18 +72,18 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 #endif
 
 #define DEFINE(r, p)                                                                                                   \
-    static void gemm_##r##_##p(const opf_gemm_tile *tile, size_t cols)                                                 \
+    static void gemm_##r##_##p(const opf_gemm_strip *strip, size_t cols)                                               \
     {                                                                                                                  \
-        multiply(tile, cols, r, p);                                                                                    \
+        multiply(strip, cols, r, p);                                                                                   \
     }
 EACH_SHAPE(DEFINE)
 EACH_LARGER(DEFINE)
 
-static void gemm_panels(const opf_gemm_tile *tile, size_t rows, size_t cols)
+static void gemm_panels(const opf_gemm_strip *strip, size_t rows, size_t cols)
 {
 #define ENTRY(r, p) [r - 1][p - 2] = gemm_##r##_##p,
-    static void (*const table[ROWS][MOST - 1])(const opf_gemm_tile *tile, size_t cols) = {EACH_SHAPE(ENTRY) EACH_LARGER(ENTRY)};
-    table[rows - 1][(cols + NR - 1) / NR - 2](tile, cols);
+    static void (*const table[ROWS][MOST - 1])(const opf_gemm_strip *strip, size_t cols) = {EACH_SHAPE(ENTRY) EACH_LARGER(ENTRY)};
+    table[rows - 1][(cols + NR - 1) / NR - 2](strip, cols);
 }
 
 void OPF_K(gemm_panels_init)(opf_kern *kern)

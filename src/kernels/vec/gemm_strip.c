@@ -128,7 +128,7 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows)
     for (size_t i = 0; i < s->tiles; i++) {
         const ptrdiff_t row = (ptrdiff_t)i * rows;
         const float    *a = s->a + row * s->a_row, *b = tile->b;
-        for (size_t n = 0; n < cols; n += NR, b += tile->b_panel) {
+        for (size_t n = 0; n < cols; n += NR, b += s->b_panel) {
             const size_t left = cols - n;
             const float *bias = tile->bias ? tile->bias + n : NULL, *residual = tile->residual ? tile->residual + row * tile->residual_stride + n : NULL;
             const float *fetch_a = n == 0 && fetches ? a + rows * s->a_row : NULL, *fetch_b = tile->next_b ? tile->next_b + i * s->next_b_step : NULL;
