@@ -7,18 +7,14 @@
  * computes. An element is summed in the order of k in any of them, SUM products at a time: results do not depend on how
  * rows are split, and their error grows with SUM and the number of such sums, not with taps * kc (on ResNet-50: 0.4 times).
  * The lines form differs in how it reaches A only: all rows lie on one line, so they need one pointer a k.
- * Rows are spelled out by macros and not by loops, since compilers leave the accumulators of a loop in memory.
  */
 #include "kernels/vec/gemm.h"
 
-#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define NAME_OF(mr, nr) "gemm_f32_" #mr "x" #nr
 #if V_N == 16
 #define NAME        NAME_OF(12, 32)
-#define EACH_ROW(X) ROWS_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
 #else
 #define NAME        NAME_OF(6, 16)
-#define EACH_ROW(X) ROWS_6(X)
 #endif
 
 /* rows, vecs and step are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form. */
@@ -76,22 +72,11 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
             }
             summed += k1 - k0;
             if (summed >= SUM) {
-#define SPLIT(r)                                                                                                       \
-    if (r < rows) {                                                                                                    \
-        total[r][0] = is_split ? v_add(total[r][0], acc[r][0]) : acc[r][0];                                            \
-        total[r][1] = is_split ? v_add(total[r][1], acc[r][1]) : acc[r][1];                                            \
-        acc[r][0] = acc[r][1] = v_zero();                                                                              \
-    }
                 EACH_ROW(SPLIT)
                 is_split = true;
                 summed   = 0;
             }
         }
-    }
-#define JOIN(r)                                                                                                        \
-    if (r < rows) {                                                                                                    \
-        acc[r][0] = v_add(total[r][0], acc[r][0]);                                                                     \
-        acc[r][1] = v_add(total[r][1], acc[r][1]);                                                                     \
     }
     if (is_split) {
         EACH_ROW(JOIN)
@@ -100,26 +85,12 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
     const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
     const size_t last = cols - (size_t)(vecs - 1) * V_N; /* columns of the last vector */
     if (tile->residual) {
-        const float *residual = tile->residual;
-#define ADD(r)                                                                                                         \
-    if (r < rows) {                                                                                                    \
-        if (vecs > 1)                                                                                                  \
-            acc[r][0] = v_add(acc[r][0], v_load(residual));                                                            \
-        acc[r][vecs - 1] = v_add(acc[r][vecs - 1], LOAD(residual + (vecs - 1) * V_N, last));                           \
-        if (r + 1 < rows)                                                                                              \
-            residual += tile->residual_stride;                                                                         \
-    }
+        const float    *residual        = tile->residual;
+        const ptrdiff_t residual_stride = tile->residual_stride;
         EACH_ROW(ADD)
     }
-    float *c = tile->c;
-#define FINISH(r)                                                                                                      \
-    if (r < rows) {                                                                                                    \
-        if (vecs > 1)                                                                                                  \
-            v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                               \
-        STORE(c + (vecs - 1) * V_N, v_min(hi, v_max(lo, acc[r][vecs - 1])), last);                                     \
-        if (r + 1 < rows)                                                                                              \
-            c += tile->c_stride;                                                                                       \
-    }
+    float          *c        = tile->c;
+    const ptrdiff_t c_stride = tile->c_stride;
     EACH_ROW(FINISH)
 }
 

@@ -9,4 +9,42 @@ enum { MR = V_N == 16 ? 12 : 6, NR = 2 * V_N, LINE = OPF_LINE };
 enum { CHUNK = LINE }; /* k steps between prefetches, which so stay out of the innermost loop: a line of each row */
 enum { SUM = 256 }; /* products that are summed before they join the total; any multiple of CHUNK */
 
+/* Rows are spelled out by macros and not by loops, since compilers leave the accumulators of a loop in memory. */
+#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#if V_N == 16
+#define EACH_ROW(X) ROWS_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
+#else
+#define EACH_ROW(X) ROWS_6(X)
+#endif
+
+/* Of row r, in a function that has acc[MR][2], total[MR][2], rows and vecs: the sums so far join the total; the rest of them does; the
+   residual comes to them; they are clamped and stored, `last` columns of the last vector. */
+#define SPLIT(r)                                                                                                       \
+    if (r < rows) {                                                                                                    \
+        total[r][0] = is_split ? v_add(total[r][0], acc[r][0]) : acc[r][0];                                            \
+        total[r][1] = is_split ? v_add(total[r][1], acc[r][1]) : acc[r][1];                                            \
+        acc[r][0] = acc[r][1] = v_zero();                                                                              \
+    }
+#define JOIN(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        acc[r][0] = v_add(total[r][0], acc[r][0]);                                                                     \
+        acc[r][1] = v_add(total[r][1], acc[r][1]);                                                                     \
+    }
+#define ADD(r)                                                                                                         \
+    if (r < rows) {                                                                                                    \
+        if (vecs > 1)                                                                                                  \
+            acc[r][0] = v_add(acc[r][0], v_load(residual));                                                            \
+        acc[r][vecs - 1] = v_add(acc[r][vecs - 1], LOAD(residual + (vecs - 1) * V_N, last));                           \
+        if (r + 1 < rows)                                                                                              \
+            residual += residual_stride;                                                                               \
+    }
+#define FINISH(r)                                                                                                      \
+    if (r < rows) {                                                                                                    \
+        if (vecs > 1)                                                                                                  \
+            v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                               \
+        STORE(c + (vecs - 1) * V_N, v_min(hi, v_max(lo, acc[r][vecs - 1])), last);                                     \
+        if (r + 1 < rows)                                                                                              \
+            c += c_stride;                                                                                             \
+    }
+
 #endif

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tile product of many tiles: rows that lie evenly apart need three addresses a column of A at most, not one each, and what a tile
- * costs beside its multiplications is paid while those of its neighbours are under way.
+ * The tile product of many tiles: of rows that lie evenly apart three share an address, and what a tile costs beside its multiplications
+ * is paid while those of its neighbours are under way.
  */
 #include "kernels/vec/gemm.h"
 
 enum { THIRD = 3 }; /* rows that share an address: base, base + a_row, base + 2 a_row */
-
-#define ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#if V_N == 16
-#define EACH_ROW(X) ROWS_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
-#else
-#define EACH_ROW(X) ROWS_6(X)
-#endif
 
 /* rows and vecs are constants in every caller; cols: of the last panel, > (vecs - 1) * V_N */
 V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, const float *bias, float *c, const float *residual,
@@ -62,19 +55,8 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     __builtin_prefetch(fetch_b, 0, 2);                                                                                 \
     if (NR > LINE)                                                                                                     \
         __builtin_prefetch(fetch_b + tile->next_b_gap, 0, 2);                                                          \
-    fetch_a += fetch_rate;                                                                                                \
+    fetch_a += fetch_rate;                                                                                              \
     fetch_b += tile->next_b_rate;
-#define SPLIT(r)                                                                                                       \
-    if (r < rows) {                                                                                                    \
-        total[r][0] = is_split ? v_add(total[r][0], acc[r][0]) : acc[r][0];                                            \
-        total[r][1] = is_split ? v_add(total[r][1], acc[r][1]) : acc[r][1];                                            \
-        acc[r][0] = acc[r][1] = v_zero();                                                                              \
-    }
-#define JOIN(r)                                                                                                        \
-    if (r < rows) {                                                                                                    \
-        acc[r][0] = v_add(total[r][0], acc[r][0]);                                                                     \
-        acc[r][1] = v_add(total[r][1], acc[r][1]);                                                                     \
-    }
     for (;; left -= SUM) {
         const float *end = b + (left < SUM ? left : SUM) * NR;
         if (fetch_a == NULL) {
@@ -92,28 +74,7 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     }
     const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
     if (residual) {
-#define ADD(r)                                                                                                         \
-    if (r < rows) {                                                                                                    \
-        if (vecs > 1)                                                                                                  \
-            acc[r][0] = v_add(acc[r][0], v_load(residual));                                                            \
-        acc[r][vecs - 1] = v_add(acc[r][vecs - 1], last == V_N ? v_load(residual + (vecs - 1) * V_N)                   \
-                                                               : v_load_n(residual + (vecs - 1) * V_N, last));         \
-        if (r + 1 < rows)                                                                                              \
-            residual += residual_stride;                                                                               \
-    }
         EACH_ROW(ADD)
-    }
-#define FINISH(r)                                                                                                      \
-    if (r < rows) {                                                                                                    \
-        if (vecs > 1)                                                                                                  \
-            v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                               \
-        const v_f y = v_min(hi, v_max(lo, acc[r][vecs - 1]));                                                          \
-        if (last == V_N)                                                                                               \
-            v_store(c + (vecs - 1) * V_N, y);                                                                          \
-        else                                                                                                           \
-            v_store_n(c + (vecs - 1) * V_N, y, last);                                                                  \
-        if (r + 1 < rows)                                                                                              \
-            c += c_stride;                                                                                             \
     }
     EACH_ROW(FINISH)
 }
