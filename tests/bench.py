@@ -15,6 +15,7 @@ import numpy as np
 from harness import BUILD, OPFUSE, ROOT, Tally
 
 sys.path.insert(0, str(ROOT / "bench"))
+import children
 import report
 import runtimes
 import tune
@@ -98,6 +99,12 @@ def disturbed_samples_do_not_count(_):
     assert report.figures({"samples": samples}, 100) == {"min": 2.0, "median": 3.25, "cpu": 1.0, "clean": 2, "of": 3}
     assert report.figures({"samples": samples}, 1000)["clean"] == 0
     assert report.figures({"samples": samples, "refused": "died"}, 100) is None
+    probe = children.Probe("fma_probe", {0})
+    assert probe.best == 0
+    probe.speeds = [80, 90, 100]
+    assert probe.best == 100
+    probe.speeds = [80] * 10 + [100] * 9 + [1000]
+    assert probe.best == 100
 
 
 def tuning_knows_the_choice(folder):
