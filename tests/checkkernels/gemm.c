@@ -182,6 +182,26 @@ static void run(checker *check, int index)
         check_fail(check, "the mean error is %.3f D(K)", sqrt(mean_sum / mean_n));
 }
 
+/* Row r of a strip's result has in each panel the bits that it has alone; row: where it is, by tap; alone: nr floats. */
+static void compare_alone(checker *check, const problem *p, const opf_gemm_strip *strip, size_t r, const float *const *row, size_t cols, float *alone)
+{
+    const size_t mr = check->kern->mr, nr = check->kern->nr;
+    problem      q  = *p;
+    for (size_t t = 0; t < p->taps; t++)
+        for (size_t i = 0; i < mr; i++)
+            q.a[t * mr + i] = row[t];
+    for (size_t n = 0; n < cols; n += nr) {
+        const size_t left = cols - n < nr ? cols - n : nr;
+        q.b        = p->b + n / nr * strip->b_panel;
+        q.bias     = p->bias == NULL ? NULL : p->bias + n;
+        q.residual = p->residual == NULL ? NULL : p->residual + (ptrdiff_t)r * p->residual_stride + n;
+        const opf_gemm_tile tile = tile_of(&q, alone, (ptrdiff_t)nr);
+        check->kern->gemm(&tile, 1, left);
+        if (memcmp(alone, strip->tile.c + (ptrdiff_t)r * strip->tile.c_stride + n, left * sizeof *alone) != 0)
+            check_fail(check, "%zu taps of %zu: row %zu differs from itself alone in panel %zu", p->taps, p->kc, r, n / nr);
+    }
+}
+
 /* Several panels at once give the bits that each gives alone, and nothing beyond the last column. */
 static void run_panels(checker *check, int index)
 {
@@ -207,21 +227,12 @@ static void run_panels(checker *check, int index)
         p.residual_stride  = (ptrdiff_t)stride;
         const opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .b_panel = apart};
         check->kern->gemm_panels(&strip, p.rows, cols);
-        for (size_t r = 0; r < p.rows; r++)
-            for (size_t n = 0; n < cols; n += nr) {
-                const size_t left = cols - n < nr ? cols - n : nr;
-                problem      q    = p;
-                q.b        = b + n / nr * apart;
-                q.bias     = p.bias == NULL ? NULL : bias + n;
-                q.residual = p.residual == NULL ? NULL : residual + r * stride + n;
-                for (size_t t = 0; t < p.taps; t++)
-                    for (size_t i = 0; i < mr; i++)
-                        q.a[t * mr + i] = p.a[t * mr + r];
-                const opf_gemm_tile tile = tile_of(&q, alone, (ptrdiff_t)nr);
-                check->kern->gemm(&tile, 1, left);
-                if (memcmp(alone, c + r * stride + n, left * sizeof *c) != 0)
-                    check_fail(check, "%zu rows, %zu panels: row %zu differs from itself alone in panel %zu", p.rows, panels, r, n / nr);
-            }
+        for (size_t r = 0; r < p.rows; r++) {
+            const float *row[MAX_TAPS];
+            for (size_t t = 0; t < p.taps; t++)
+                row[t] = p.a[t * mr + r];
+            compare_alone(check, &p, &strip, r, row, cols, alone);
+        }
         check_bands(check);
     }
 }
@@ -255,20 +266,10 @@ static void run_strip(checker *check, int index)
         if (check_random(check, 2))
             strip.next_b_step = opf_gemm_fetch(&strip.tile, b, kc, nr, tiles == 0 ? 1 : tiles);
         check->kern->gemm_strip(&strip, rows, cols);
-        for (size_t r = 0; r < all; r++)
-            for (size_t n = 0; n < cols; n += nr) {
-                const size_t left = cols - n < nr ? cols - n : nr;
-                problem      q    = p;
-                q.b        = b + n / nr * apart;
-                q.bias     = p.bias == NULL ? NULL : bias + n;
-                q.residual = p.residual == NULL ? NULL : residual + r * stride + n;
-                for (size_t i = 0; i < mr; i++)
-                    q.a[i] = a + r * a_row;
-                const opf_gemm_tile tile = tile_of(&q, alone, (ptrdiff_t)nr);
-                check->kern->gemm(&tile, 1, left);
-                if (memcmp(alone, c + r * stride + n, left * sizeof *c) != 0)
-                    check_fail(check, "%zu tiles of %zu rows, %zu products: row %zu differs from itself alone in panel %zu", tiles, rows, kc, r, n / nr);
-            }
+        for (size_t r = 0; r < all; r++) {
+            const float *row = a + r * a_row;
+            compare_alone(check, &p, &strip, r, &row, cols, alone);
+        }
         check_bands(check);
     }
 }
