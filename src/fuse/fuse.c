@@ -335,13 +335,9 @@ static bool has_any(const op_index *index, const opf_op *const *ops)
    when the graph has a node that it could begin from. */
 static opf_status read_if_needed(rules_round *r, opf_rule *rule)
 {
-    const opf_builtin_rule *builtin = opf_builtin_rules;
+    const opf_builtin_rule *builtin = rule->unread;
     opf_rules one = {0};
-    if (rule->file != NULL)
-        return OPF_OK;
-    while (strcmp(builtin->name, rule->name) != 0)
-        builtin++;
-    if (!has_any(&r->index, builtin->ops))
+    if (builtin == NULL || !has_any(&r->index, builtin->ops))
         return OPF_OK;
     opf_arena *arena = r->context->root->arena; /* what the report tells outlives this stage */
     const char *file = opf_arena_printf(arena, "%s.rule", builtin->name);
@@ -454,7 +450,7 @@ static opf_status parse_user_rules(const char *text, const char *file, opf_arena
 static opf_status read_rules(const opf_fuse_options *options, opf_arena *arena, opf_rules *rules, opf_error *error)
 {
     for (const opf_builtin_rule *builtin = opf_builtin_rules; builtin->name != NULL; builtin++) {
-        const opf_rule unread = {.name = builtin->name, .family = builtin->family};
+        const opf_rule unread = {.name = builtin->name, .family = builtin->family, .unread = builtin};
         OPF_OOM_IF(error, !OPF_PUSH(arena, rules->list, rules->n, rules->capacity, unread));
     }
     for (size_t i = 0; i < options->n_user_rules; i++)

@@ -76,7 +76,8 @@ typedef struct opf_rule_block {
 } opf_rule_block;
 
 typedef struct opf_rule {
-    const char *name, *family, *file; /* file NULL: a rule of the library that is not read yet, the rest is empty */
+    const char *name, *family, *file;
+    const struct opf_builtin_rule *unread; /* not NULL: a rule of the library that no graph has called for, all but the names empty */
     uint32_t keeps; /* a name: the node that makes it stays where others read it too; OPF_RULE_NO_NAME: there is none */
     const char **names;
     uint32_t n_names, names_capacity;

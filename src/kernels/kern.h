@@ -40,6 +40,7 @@ typedef struct opf_gemm_tile {
 } opf_gemm_tile;
 
 enum { OPF_LINE = 16 }; /* floats of a line of cache */
+_Static_assert(sizeof(opf_gemm_tile) <= 2 * OPF_LINE * sizeof(float), "two lines of cache");
 
 /* Each of n tiles fetches a share of the next panel, k steps deep, the first one here; returns the floats from one to the next.
    Memory gives more from two places at a time than from one, if they are pages apart: hardware that fetches ahead tells places

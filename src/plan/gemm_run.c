@@ -197,16 +197,18 @@ static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_
     const opf_gemm_args *g  = w->args;
     const size_t         nr = w->env->kern->nr, left = g->n - panel * nr, n = end - panel, cols = left < n * nr ? left : n * nr;
     const size_t         most = g->epilogue.program.n == 0 ? SIZE_MAX : n > TILES_OF_PROGRAM ? 1 : TILES_OF_PROGRAM / n;
+    const bool           even = has_even_rows(g); /* then one strip takes all panels */
+    const size_t         n_strips = even ? 1 : n;
     strip                strips[FEW_PANELS];
-    for (size_t p = 0; p < n; p++) {
+    for (size_t p = 0; p < n_strips; p++) {
         strips[p]        = begin_strip(w, image, group, block, panel + p, 1, b + p * g->taps * g->kc * nr);
         strips[p].next_b = NULL; /* they stay in L1 */
     }
     for (size_t i = 0, to; i < strips[0].tiles; i = to) {
-        to      = has_even_rows(g) ? alike(w, i, strips[0].tiles, most) : i + 1;
         float *c = strips[0].c + (ptrdiff_t)(w->starts[i] - w->starts[0]) * strips[0].tile.c_stride;
-        for (size_t p = 0; p < (has_even_rows(g) ? 1 : n); p++)
-            run_tiles(w, &strips[p], i, to, has_even_rows(g) ? cols : strips[p].cols, NULL);
+        to       = even ? alike(w, i, strips[0].tiles, most) : i + 1;
+        for (size_t p = 0; p < n_strips; p++)
+            run_tiles(w, &strips[p], i, to, even ? cols : strips[p].cols, NULL);
         finish_in_place(w, c, g->c_row, w->starts[to] - w->starts[i], cols);
     }
 }

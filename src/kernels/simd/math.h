@@ -32,6 +32,16 @@ V_INLINE v_f v_exp(v_f x)
     return v_scale(v_add(v_set(1.0f), q), n);
 }
 
+/* 1 + c1 r + … + c5 r^5 */
+V_INLINE v_f v_series(v_f r, float c1, float c2, float c3, float c4, float c5)
+{
+    v_f p = v_fma(v_set(c5), r, v_set(c4));
+    p     = v_fma(p, r, v_set(c3));
+    p     = v_fma(p, r, v_set(c2));
+    p     = v_fma(p, r, v_set(c1));
+    return v_fma(p, r, v_set(1.0f));
+}
+
 /* exp(x) for x <= 0 in fewer operations: the quotient by ln 2 is rounded by the sum with a large number, and the
    polynomial is evaluated whole, which is exact enough where nothing is subtracted from the result. */
 V_INLINE v_f v_exp_neg(v_f x)
@@ -41,12 +51,7 @@ V_INLINE v_f v_exp_neg(v_f x)
     v_f n           = v_sub(v_fma(x, v_set(1.44269504f), shift), shift);
     v_f r           = v_fnma(n, v_set(0.693147182f), x);
     r               = v_fnma(n, v_set(-1.90465421e-9f), r);
-    v_f p           = v_set(0.00138209981f);
-    p               = v_fma(p, r, v_set(0.00836867094f));
-    p               = v_fma(p, r, v_set(0.0416682623f));
-    p               = v_fma(p, r, v_set(0.166665211f));
-    p               = v_fma(p, r, v_set(0.49999994f));
-    p               = v_fma(p, r, v_set(1.0f));
+    v_f p           = v_series(r, 0.49999994f, 0.166665211f, 0.0416682623f, 0.00836867094f, 0.00138209981f);
     return v_scale(v_fma(p, r, v_set(1.0f)), n);
 }
 
@@ -107,12 +112,7 @@ V_INLINE v_f v_sigmoid(v_f x)
 V_INLINE v_f v_gated(v_f x, v_f w)
 {
     const v_f r = v_fraction(w);
-    v_f       p = v_set(0.00186714169f);
-    p           = v_fma(p, r, v_set(0.00901700556f));
-    p           = v_fma(p, r, v_set(0.0557999313f));
-    p           = v_fma(p, r, v_set(0.240164444f));
-    p           = v_fma(p, r, v_set(0.693151295f));
-    p           = v_fma(p, r, v_set(1.0f));
+    const v_f p = v_series(r, 0.693151295f, 0.240164444f, 0.0557999313f, 0.00901700556f, 0.00186714169f);
     return v_div(x, v_add(v_set(1.0f), v_scale(p, w)));
 }
 #else
@@ -121,12 +121,7 @@ V_INLINE v_f v_gated(v_f x, v_f w)
 {
     const v_f shift = v_set(12582912.0f); /* 1.5 * 2^23: a sum with it is rounded, its lowest bits the exponent */
     const v_f z = v_neg_abs(w), t = v_add(z, shift), r = v_sub(z, v_sub(t, shift));
-    v_f       p = v_set(0.00132647366f);
-    p           = v_fma(p, r, v_set(0.00967151672f));
-    p           = v_fma(p, r, v_set(0.0555073358f));
-    p           = v_fma(p, r, v_set(0.240222424f));
-    p           = v_fma(p, r, v_set(0.693147004f));
-    p           = v_fma(p, r, v_set(1.0f));
+    const v_f p = v_series(r, 0.693147004f, 0.240222424f, 0.0555073358f, 0.00967151672f, 0.00132647366f);
     const v_f e = v_keep(v_lt(v_set(-125.0f), z), v_add_exponent(p, t));
     return v_div(v_select_sign(w, x, v_mul(x, e)), v_add(v_set(1.0f), e));
 }
