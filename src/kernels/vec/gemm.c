@@ -17,8 +17,40 @@
 #define NAME        NAME_OF(6, 16)
 #endif
 
-/* rows, vecs and step are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form. */
-V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs, const int step)
+enum { FEW = 6 }; /* lines of each half of the next panel in CHUNK steps that may be fetched at once */
+
+#define STEP(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        const v_f x = v_set(step == 0 ? row[r][k] : line[r * step]);                                                   \
+        acc[r][0]   = v_fma(x, b0, acc[r][0]);                                                                         \
+        if (vecs > 1)                                                                                                  \
+            acc[r][1] = v_fma(x, b1, acc[r][1]);                                                                       \
+    }
+/* Two steps a turn: more are left with too few registers for the rows' addresses. */
+#define STEPS(fetch)                                                                                                   \
+    _Pragma("GCC unroll 2") for (size_t k = k0; k < k1; k++, b += NR) {                                                \
+        const v_f    b0 = v_load(b), b1 = v_load(b + V_N);                                                             \
+        const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];                                          \
+        fetch;                                                                                                         \
+        EACH_ROW(STEP)                                                                                                 \
+    }
+#define FETCH_NEXT                                                                                                     \
+    __builtin_prefetch(next, 0, 2);                                                                                    \
+    if (NR > LINE && vecs > 1)                                                                                         \
+        __builtin_prefetch(next + next_gap, 0, 2);
+/* A line or two a k: bursts would hold up the loads behind them. Loads are scarce in tiles of one vector: no line twice, and by
+   lines, whose panels are short, only what follows. */
+#define FETCH                                                                                                          \
+    for (int n = 0; n < vecs * V_N && step == 0; n += LINE)                                                            \
+        __builtin_prefetch(b + 12 * NR + n, 0, 3);                                                                     \
+    if (vecs > 1 || step != 0) {                                                                                       \
+        FETCH_NEXT                                                                                                     \
+        next += next_rate;                                                                                             \
+    }
+
+/* rows, vecs, step and few are constants in every caller; cols > (vecs - 1) * V_N. step 0: row pointers; else the lines form.
+   few: a tile's share of the next panel is small enough to be fetched between the steps, which need all loads for themselves. */
+V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, const int vecs, const int step, const bool few)
 {
     const float        *b = tile->b, *next = tile->next_b == NULL ? b : tile->next_b;
     const float *const *a = tile->a, *const *next_a = tile->next_a;
@@ -43,32 +75,18 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
         for (size_t k0 = 0; k0 < kc; k0 += CHUNK) {
             const size_t k1 = kc - k0 < CHUNK ? kc : k0 + CHUNK;
             if (step == 0 && next_a) {
-#define FETCH(r)                                                                                                       \
+#define FETCH_ROW(r)                                                                                                   \
     if (r < rows)                                                                                                      \
         __builtin_prefetch(next_a[r] + k0, 0, 3);
-                EACH_ROW(FETCH)
+                EACH_ROW(FETCH_ROW)
             }
-#pragma GCC unroll 2 /* a third of the addresses is not in registers: they are fetched for two k at a time */
-            for (size_t k = k0; k < k1; k++, b += NR) {
-                const v_f    b0 = v_load(b), b1 = v_load(b + V_N);
-                /* Loads are scarce in tiles of one vector: no line twice, and by lines, whose panels are short, only what follows. */
-                for (int n = 0; n < vecs * V_N && step == 0; n += LINE)
-                    __builtin_prefetch(b + 12 * NR + n, 0, 3);
-                if (vecs > 1 || step != 0) { /* a line or two a k: bursts would hold up the loads behind them */
-                    __builtin_prefetch(next, 0, 2);
-                    if (NR > LINE && vecs > 1)
-                        __builtin_prefetch(next + next_gap, 0, 2);
-                    next += next_rate;
+            if (few) {
+                for (size_t n = 0; n < next_rate; n++, next += LINE) {
+                    FETCH_NEXT
                 }
-                const float *line = step == 0 ? NULL : tile->line + tile->offsets[k];
-#define STEP(r)                                                                                                        \
-    if (r < rows) {                                                                                                    \
-        const v_f x = v_set(step == 0 ? row[r][k] : line[r * step]);                                                 \
-        acc[r][0]   = v_fma(x, b0, acc[r][0]);                                                                         \
-        if (vecs > 1)                                                                                                  \
-            acc[r][1] = v_fma(x, b1, acc[r][1]);                                                                       \
-    }
-                EACH_ROW(STEP)
+                STEPS((void)0)
+            } else {
+                STEPS(FETCH)
             }
             summed += k1 - k0;
             if (summed >= SUM) {
@@ -97,22 +115,28 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 #define DEFINE_FOR(name, r, step)                                                                                      \
     static void name##_x1_##r(const opf_gemm_tile *tile, size_t cols)                                                  \
     {                                                                                                                  \
-        multiply(tile, cols, r + 1, 1, step);                                                                          \
+        multiply(tile, cols, r + 1, 1, step, false);                                                                          \
     }                                                                                                                  \
     static void name##_x2_##r(const opf_gemm_tile *tile, size_t cols)                                                  \
     {                                                                                                                  \
-        multiply(tile, cols, r + 1, 2, step);                                                                          \
+        multiply(tile, cols, r + 1, 2, step, false);                                                                          \
     }
-#define DEFINE(r) DEFINE_FOR(gemm, r, 0) DEFINE_FOR(line_1, r, 1) DEFINE_FOR(line_2, r, 2)
+#define DEFINE_FEW(r)                                                                                                  \
+    static void few_x2_##r(const opf_gemm_tile *tile, size_t cols)                                                     \
+    {                                                                                                                  \
+        multiply(tile, cols, r + 1, 2, 0, true);                                                                       \
+    }
+#define DEFINE(r) DEFINE_FEW(r) DEFINE_FOR(gemm, r, 0) DEFINE_FOR(line_1, r, 1) DEFINE_FOR(line_2, r, 2)
 EACH_ROW(DEFINE)
 
 typedef void (*tile_fn)(const opf_gemm_tile *tile, size_t cols);
 
 static void gemm(const opf_gemm_tile *tile, size_t rows, size_t cols)
 {
-#define ENTRY(r) {gemm_x1_##r, gemm_x2_##r},
-    static const tile_fn table[MR][2] = {EACH_ROW(ENTRY)};
-    table[rows - 1][cols > V_N](tile, cols);
+#define ENTRY(r) {gemm_x1_##r, gemm_x2_##r, few_x2_##r},
+    static const tile_fn table[MR][3] = {EACH_ROW(ENTRY)};
+    const bool           few = tile->next_b == NULL || tile->next_b_rate <= FEW;
+    table[rows - 1][cols <= V_N ? 0 : few ? 2 : 1](tile, cols);
 }
 
 static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
