@@ -117,6 +117,7 @@ typedef struct opf_gemm_args {
     size_t          part;     /* of k that is multiplied at a time, c holding the sums; 0: all */
     size_t          first;    /* row of an image: m rows from there on; not 0 in a band of it only */
     size_t          tiles, blocks, panels;
+    const struct opf_gemm_args *ahead; /* the product that runs next, or NULL: the end of this one fetches its first panel */
     opf_winograd    winograd;
 } opf_gemm_args;
 

@@ -19,6 +19,16 @@ typedef struct strip {
     size_t        next_a_end;
 } strip;
 
+/* Of what the product behind this one reads first a share is fetched in each tile, as far as that gets with a line of each half a k. */
+static void fetch_ahead(const opf_gemm_worker *w, strip *s, size_t k)
+{
+    const size_t halves = w->env->kern->nr > OPF_LINE ? 2 : 1, all = s->tiles * k, rate = opf_divide_up(w->ahead_floats, halves * all);
+    s->next_b           = w->ahead;
+    s->tile.next_b_rate = (uint32_t)(rate < OPF_LINE ? rate : OPF_LINE);
+    s->tile.next_b_gap  = halves == 1 ? 0 : all * s->tile.next_b_rate;
+    s->next_b_step      = k * s->tile.next_b_rate;
+}
+
 /* Of the next panel a share is fetched in each tile of the block. One that is read once and large is fetched as it is read, so far
    ahead as memory takes: behind it the next one follows. */
 static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, size_t panel)
@@ -28,6 +38,10 @@ static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, siz
     const size_t nr = w->env->kern->nr;
     const size_t k = s->tile.taps * s->tile.kc, floats = k * nr;
     const bool   is_last = panel + 1 == g->panels;
+    if (w->ahead != NULL && s->tiles * k != 0) {
+        fetch_ahead(w, s, k);
+        return;
+    }
     if (g->b == NULL || k == 0 || g->panels * g->blocks == 1)
         return;
     if (s->tiles == 1 && (is_last || floats > LARGE)) {
@@ -376,6 +390,18 @@ static const float *scaled_panel(opf_gemm_worker *w, size_t image, size_t group,
     return w->scaled + panel * g->kc * nr;
 }
 
+/* Where this thread most likely begins in the product behind this one: units are dealt out in equal shares. */
+static void find_ahead(opf_gemm_worker *w, size_t begin)
+{
+    const opf_gemm_args *g = w->args, *next = g->ahead;
+    if (next == NULL)
+        return;
+    const size_t units = g->images * g->groups * g->blocks * g->panels, others = next->images * next->blocks * next->panels;
+    const size_t panel = begin * others / units % next->panels, floats = next->taps * next->kc * w->env->kern->nr;
+    w->ahead        = next->b + panel * floats;
+    w->ahead_floats = floats * (next->tiles == 1 ? next->panels - panel : 1); /* one tile: all of them are read once */
+}
+
 /* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
    panels stream by; with b of this run a panel is packed once and used by all blocks. */
 void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
@@ -393,6 +419,8 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
         size_t block = g->b != NULL ? inner / g->panels : inner % g->blocks;
         const float *b;
         next = unit + 1;
+        if (next == end)
+            find_ahead(&w, begin);
         if (g->scales_b) {
             const size_t left = end - unit < g->panels - panel ? end - unit : g->panels - panel, at_once = by_rows ? g->panels : panels;
             b = scaled_panel(&w, image, group, panel, left < at_once ? left : at_once);
@@ -430,8 +458,9 @@ void opf_gemm_run_lines(const opf_run_env *env, const void *args, size_t image, 
 {
     opf_gemm_args g = *(const opf_gemm_args *)args;
     const size_t  width = (size_t)g.window.out[2];
+    g.ahead = NULL; /* the next band comes first */
     if (opf_gemm_goes_by_lines(&g)) { /* a block is a line */
-        opf_gemm_run(env, args, (image * g.blocks + first) * g.panels, (image * g.blocks + end) * g.panels, scratch);
+        opf_gemm_run(env, &g, (image * g.blocks + first) * g.panels, (image * g.blocks + end) * g.panels, scratch);
         return;
     }
     g.first  = first * width;

@@ -27,6 +27,7 @@ typedef struct opf_planner {
     opf_slice              *slices;   /* by value */
     const struct opf_gathered **gathered; /* by value: rows of a table that have no place of their own yet (plan/gathered.h); or NULL */
     opf_node_id            *beside; /* by value: the product that makes it, if the step behind it is to compute it (plan/gemm.h); or 0 */
+    struct opf_gemm_args   *product; /* of the latest step that is one, or NULL */
     opf_node_id             node; /* being lowered */
 } opf_planner;
 
