@@ -64,6 +64,7 @@ typedef struct opf_gemm_strip {
     size_t        b_panel; /* floats between panels */
     const float  *a;
     ptrdiff_t     a_row;
+    bool          every_other; /* a row's elements are its floats 0, 2, 4, ... */
     size_t        tiles;
     bool          fetches_rows; /* in each tile those of the one below, and so below the last one */
     size_t        next_b_step;  /* floats between the shares of the next panel */

@@ -185,7 +185,7 @@ void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
     rows             = rows > MOST ? MOST : rows < kern->mr ? kern->mr : rows;
     /* Long rows are multiplied in parts, whose sums the result holds meanwhile: a full block of them, so that weights are
        read as seldom as with short ones. A part is a multiple of what the kernel sums at a time. */
-    if (rows < MOST && rows < args->m && args->rows == OPF_ROWS_LINEAR && args->b != NULL && args->prologue.program.n == 0 &&
+    if (rows < MOST && rows < args->m && args->rows == OPF_ROWS_LINEAR && args->a_col == 1 && args->b != NULL && args->prologue.program.n == 0 &&
         args->epilogue.program.n == 0 && args->n_parts == 0 && args->scatter == NULL && args->c_col == 1) {
         rows            = args->m < MOST ? args->m : MOST;
         size_t part     = opf_cpu_l2_bytes() / 4 / (rows * sizeof(float)) / SUMMED * SUMMED;

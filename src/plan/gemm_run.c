@@ -164,6 +164,7 @@ static void run_tiles(const opf_gemm_worker *w, strip *s, size_t i, size_t end, 
                            .b_panel      = g->taps * g->kc * nr,
                            .a            = w->pointers[i * w->env->kern->mr],
                            .a_row        = !opf_gemm_has_own_rows(g) ? g->a_row : (ptrdiff_t)(g->taps * g->kc),
+                           .every_other  = g->rows == OPF_ROWS_LINEAR && g->a_col == 2 && !opf_gemm_has_own_rows(g),
                            .tiles        = end - i,
                            .fetches_rows = opf_gemm_reads_in_place(g) && s->next_a == 0,
                            .next_b_step  = s->next_b_step};
@@ -188,7 +189,7 @@ static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride
 /* A tile of few rows takes the more panels. */
 static size_t panels_at_once(const opf_gemm_args *g, const opf_kern *kern)
 {
-    if (g->b == NULL || g->tiles != 1 || g->part != 0 || g->scatter != NULL || g->rows == OPF_ROWS_LINES || g->m > kern->mr / 2)
+    if (g->b == NULL || g->tiles != 1 || g->a_col == 2 || g->part != 0 || g->scatter != NULL || g->rows == OPF_ROWS_LINES || g->m > kern->mr / 2)
         return 1;
     return kern->mr / g->m < OPF_GEMM_PANELS ? kern->mr / g->m : OPF_GEMM_PANELS;
 }

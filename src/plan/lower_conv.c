@@ -171,7 +171,7 @@ static opf_status lower_product(opf_planner *planner, const opf_node *node, conv
     set_in_strides(c);
     args.window = c->window;
     if (is_pointwise(c) && args.rows == OPF_ROWS_WINDOW && opf_place_linear(&c->x, 2, c->x.rank - 1, &row)) {
-        args.rows  = matrix ? OPF_ROWS_GATHER : OPF_ROWS_LINEAR;
+        args.rows  = matrix && c->x.strides[1] != 2 ? OPF_ROWS_GATHER : OPF_ROWS_LINEAR; /* every other element is as good as each */
         args.a_row = (ptrdiff_t)row;
     }
     if (matrix)

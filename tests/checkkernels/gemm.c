@@ -247,13 +247,14 @@ static void run_strip(checker *check, int index)
         const size_t kc = depths[check_random(check, 13)], rows = 1 + check_random(check, mr), tiles = check_random(check, 4), all = rows * tiles;
         const size_t panels = 1 + check_random(check, 3), panel = (kc * nr + 15) / 16 * 16, apart = panel + check_random(check, 2) * 16;
         const size_t cols = panels * nr - check_random(check, nr), stride = cols + check_random(check, 5);
-        const size_t a_row = check_random(check, 4) ? kc + check_random(check, 2) * check_random(check, 40) : 0;
+        const size_t apart_k = 1 + check_random(check, 2), span = kc == 0 ? 0 : (kc - 1) * apart_k + 1;
+        const size_t a_row = check_random(check, 4) ? kc * apart_k + check_random(check, 2) * check_random(check, 40) : 0;
         const size_t c_size = all == 0 ? 0 : (all - 1) * stride + cols;
         check_reset(check);
-        float *a = check_array(check, all == 0 ? 0 : (all - 1) * a_row + kc), *b = check_array(check, (panels - 1) * apart + panel);
+        float *a = check_array(check, all == 0 ? 0 : (all - 1) * a_row + span), *b = check_array(check, (panels - 1) * apart + panel);
         float *bias = check_array(check, panels * nr), *c = check_array(check, c_size), *residual = check_array(check, c_size);
-        float *alone = check_array(check, nr);
-        check_fill(check, a, all == 0 ? 0 : (all - 1) * a_row + kc, 1);
+        float *alone = check_array(check, nr), *row = check_array(check, kc);
+        check_fill(check, a, all == 0 ? 0 : (all - 1) * a_row + span, 1);
         check_fill(check, b, (panels - 1) * apart + panel, 1);
         check_fill(check, bias, panels * nr, 1);
         check_fill(check, residual, c_size, 1);
@@ -261,14 +262,15 @@ static void run_strip(checker *check, int index)
                      .residual = check_random(check, 2) ? residual : NULL, .residual_stride = (ptrdiff_t)stride,
                      .lo = check_random(check, 2) ? -0.5f : -INFINITY, .hi = check_random(check, 2) ? 2.0f : INFINITY};
         opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .a = a, .a_row = (ptrdiff_t)a_row, .tiles = tiles,
-                                .fetches_rows = check_random(check, 2)};
+                                .every_other = apart_k == 2, .fetches_rows = check_random(check, 2)};
         strip.b_panel = apart;
         if (check_random(check, 2))
             strip.next_b_step = opf_gemm_fetch(&strip.tile, b, kc, nr, tiles == 0 ? 1 : tiles);
         check->kern->gemm_strip(&strip, rows, cols);
         for (size_t r = 0; r < all; r++) {
-            const float *row = a + r * a_row;
-            compare_alone(check, &p, &strip, r, &row, cols, alone);
+            for (size_t k = 0; k < kc; k++)
+                row[k] = a[r * a_row + k * apart_k];
+            compare_alone(check, &p, &strip, r, &(const float *){row}, cols, alone);
         }
         check_bands(check);
     }

@@ -13,7 +13,8 @@ static float clamp(float x, float lo, float hi) /* NaN passes */
     return x > hi ? hi : x;
 }
 
-static void multiply(const opf_gemm_tile *tile, size_t rows, size_t cols, bool lines)
+/* apart: floats from one element of a row to the next */
+static void multiply(const opf_gemm_tile *tile, size_t rows, size_t cols, bool lines, size_t apart)
 {
     float acc[MR][NR];
     for (size_t r = 0; r < rows; r++)
@@ -22,7 +23,7 @@ static void multiply(const opf_gemm_tile *tile, size_t rows, size_t cols, bool l
     for (size_t t = 0; t < tile->taps; t++)
         for (size_t k = 0; k < tile->kc; k++)
             for (size_t r = 0; r < rows; r++) {
-                const float  x = lines ? tile->line[tile->offsets[k] + r * tile->step] : tile->a[t * MR + r][k];
+                const float  x = lines ? tile->line[tile->offsets[k] + r * tile->step] : tile->a[t * MR + r][k * apart];
                 const float *b = tile->b + (t * tile->kc + k) * NR;
                 for (size_t n = 0; n < NR; n++)
                     acc[r][n] += x * b[n];
@@ -37,19 +38,19 @@ static void multiply(const opf_gemm_tile *tile, size_t rows, size_t cols, bool l
 
 static void gemm_f32_4x8(const opf_gemm_tile *tile, size_t rows, size_t cols)
 {
-    multiply(tile, rows, cols, false);
+    multiply(tile, rows, cols, false, 1);
 }
 
 static void gemm_lines(const opf_gemm_tile *tile, size_t rows, size_t cols)
 {
-    multiply(tile, rows, cols, true);
+    multiply(tile, rows, cols, true, 1);
 }
 
 static void gemm_panels(const opf_gemm_strip *strip, size_t rows, size_t cols)
 {
     opf_gemm_tile panel = strip->tile;
     for (size_t n = 0; n < cols; n += NR) {
-        multiply(&panel, rows, cols - n < NR ? cols - n : NR, false);
+        multiply(&panel, rows, cols - n < NR ? cols - n : NR, false, strip->every_other ? 2 : 1);
         panel.b += strip->b_panel;
         panel.c += NR;
         panel.bias     = panel.bias == NULL ? NULL : panel.bias + NR;

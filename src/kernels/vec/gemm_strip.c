@@ -7,16 +7,18 @@
 
 enum { THIRD = 3 }; /* rows that share an address: base, base + a_row, base + 2 a_row */
 
-/* rows and vecs are constants in every caller; cols: of the last panel, > (vecs - 1) * V_N */
+/* rows, vecs and apart (floats from one element of a row to the next) are constants in every caller; cols: of the last panel,
+   > (vecs - 1) * V_N */
 V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, const float *bias, float *c, const float *residual,
-                       size_t cols, const float *fetch_a, size_t fetch_rate, const float *fetch_b, const int rows, const int vecs)
+                       size_t cols, const float *fetch_a, size_t fetch_rate, const float *fetch_b, const int rows, const int vecs,
+                       const int apart)
 {
     const opf_gemm_tile *tile  = &s->tile;
     const v_f            bias0 = bias ? v_load(bias) : v_zero(), bias1 = bias && vecs > 1 ? v_load(bias + V_N) : v_zero();
     const ptrdiff_t      one = s->a_row, two = 2 * one, c_stride = tile->c_stride, residual_stride = tile->residual_stride;
     const float         *at[MR / THIRD];
     v_f                  acc[MR][2], total[MR][2];
-    const size_t         fetch_gap = fetch_rate >= NR ? LINE : 0;
+    const size_t         fetch_gap = fetch_rate > LINE ? LINE : 0;
     size_t               left = tile->kc;
     bool                 is_split = false;
     const size_t         last = cols - (size_t)(vecs - 1) * V_N;
@@ -40,7 +42,7 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     }
 #define NEXT(r)                                                                                                        \
     if (r < rows && r % THIRD == 0)                                                                                    \
-        at[r / THIRD]++;
+        at[r / THIRD] += apart;
 #define STEPS(fetch)                                                                                                   \
     _Pragma("GCC unroll 2") for (; b != end; b += NR) {                                                                \
         const v_f b0 = v_load(b), b1 = v_load(b + V_N);                                                                \
@@ -80,11 +82,12 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
 }
 
 /* cols: of all panels */
-V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows)
+V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows, const int apart)
 {
     const opf_gemm_tile *tile = &s->tile;
     /* Rows that follow one another, perhaps with a little between: all of that is fetched. */
-    const bool   fetches = s->fetches_rows && s->a_row >= (ptrdiff_t)tile->kc && s->a_row < 2 * (ptrdiff_t)tile->kc;
+    const ptrdiff_t span = apart * (ptrdiff_t)tile->kc;
+    const bool   fetches = s->fetches_rows && s->a_row >= span && s->a_row < 2 * span;
     const size_t rate    = fetches ? ((size_t)(rows * s->a_row) + tile->kc - 1) / tile->kc : 0;
     for (size_t i = 0; i < s->tiles; i++) {
         const ptrdiff_t row = (ptrdiff_t)i * rows;
@@ -104,9 +107,9 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows)
             else if (fetch_a == NULL && fetch_b != NULL)
                 fetch_a = fetch_b;
             if (left > V_N)
-                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, fetch_rate, fetch_b, rows, 2);
+                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, fetch_rate, fetch_b, rows, 2, apart);
             else
-                multiply(s, a, b, bias, c, residual, left, fetch_a, fetch_rate, fetch_b, rows, 1);
+                multiply(s, a, b, bias, c, residual, left, fetch_a, fetch_rate, fetch_b, rows, 1, apart);
         }
     }
 }
@@ -114,15 +117,19 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows)
 #define DEFINE(r)                                                                                                      \
     static void strip_##r(const opf_gemm_strip *s, size_t cols)                                                        \
     {                                                                                                                  \
-        strip(s, cols, r + 1);                                                                                         \
+        strip(s, cols, r + 1, 1);                                                                                      \
+    }                                                                                                                  \
+    static void other_##r(const opf_gemm_strip *s, size_t cols)                                                        \
+    {                                                                                                                  \
+        strip(s, cols, r + 1, 2);                                                                                      \
     }
 EACH_ROW(DEFINE)
 
 static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
 {
-#define ENTRY(r) strip_##r,
-    static void (*const table[MR])(const opf_gemm_strip *s, size_t cols) = {EACH_ROW(ENTRY)};
-    table[rows - 1](s, cols);
+#define ENTRY(r) {strip_##r, other_##r},
+    static void (*const table[MR][2])(const opf_gemm_strip *s, size_t cols) = {EACH_ROW(ENTRY)};
+    table[rows - 1][s->every_other](s, cols);
 }
 
 void OPF_K(gemm_strip_init)(opf_kern *kern)
