@@ -7,6 +7,7 @@ older version and are run too. A case lies in TOLERANCE/SUITE/NAME and is called
 """
 
 import collections
+import importlib.metadata
 import json
 import pathlib
 import shutil
@@ -139,7 +140,7 @@ def generate():
 
 def generate_with(has_corpus):
     stamp = FOLDER / "index.json"
-    version = [FORMAT, has_corpus]
+    version = [FORMAT, has_corpus, *(importlib.metadata.version(package) for package in ("onnx", "numpy", "ml_dtypes"))]
     if not stamp.exists() or json.loads(stamp.read_text()).get("version") != version:
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)

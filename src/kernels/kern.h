@@ -36,7 +36,7 @@ typedef struct opf_gemm_tile {
     /* What comes after this tile, to prefetch meanwhile, or NULL. */
     const float *const *next_a;      /* row pointers like a, of the same taps and kc */
     const float        *next_b;      /* a share of the panel that follows: opf_gemm_fetch; or a line of the image */
-    size_t              next_b_gap;  /* between two places in it that are read at a time, where a k step has two lines */
+    ptrdiff_t           next_b_gap;  /* to the other place that is read at a time, where a k step has two lines */
 } opf_gemm_tile;
 
 enum { OPF_LINE = 16 }; /* floats of a line of cache */
@@ -51,7 +51,7 @@ static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, siz
     const size_t half = k * nr / 2, places = nr > OPF_LINE && half >= PAGE ? 2 : 1;
     tile->next_b      = panel;
     tile->next_b_rate = (uint32_t)((nr + n * places - 1) / (n * places));
-    tile->next_b_gap  = places == 2 ? half : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
+    tile->next_b_gap  = places == 2 ? (ptrdiff_t)half : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
     return panel == NULL ? 0 : k * nr / places / n;
 }
 

@@ -54,7 +54,8 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 {
     const float        *b = tile->b, *next = tile->next_b == NULL ? b : tile->next_b;
     const float *const *a = tile->a, *const *next_a = tile->next_a;
-    const size_t        next_rate = tile->next_b == NULL ? 0 : tile->next_b_rate, next_gap = tile->next_b == NULL ? 0 : tile->next_b_gap;
+    const size_t        next_rate = tile->next_b == NULL ? 0 : tile->next_b_rate;
+    const ptrdiff_t     next_gap = tile->next_b == NULL ? 0 : tile->next_b_gap;
     const size_t        kc = tile->kc;
     const v_f           bias0 = tile->bias ? v_load(tile->bias) : v_zero();
     const v_f           bias1 = tile->bias ? v_load(tile->bias + V_N) : v_zero();
