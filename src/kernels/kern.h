@@ -11,6 +11,32 @@
 
 #include <stdbool.h>
 
+/* ---- elementwise ---------------------------------------------------------------------------------------------------
+ * dst[i] = f(a[i], b[i], …) over n contiguous floats; dst may be a or b. p: parameters named below. */
+#define OPF_EW_MAP(X)                                                                                                  \
+    X(COPY)                                                                                                            \
+    X(ADD) X(SUB) X(MUL) X(DIV) X(MIN) X(MAX) X(POW) X(MOD /* p0: fmod */)                                                                   \
+    X(RELU) X(CLIP /* p0 lo, p1 hi: min(max(x, lo), hi) */) X(LEAKY /* p0 alpha */) X(PRELU /* b: slope */)           \
+    X(SIGMOID) X(TANH) X(ERF) X(EXP) X(LOG) X(SQRT) X(ABS) X(NEG) X(RECIPROCAL) X(SQUARE) X(FLOOR) X(CEIL) X(ROUND)    \
+    X(SIGN) X(GELU) X(GELU_TANH) X(SWISH /* p0 beta: x*sigmoid(beta*x) */)                                             \
+    X(HARD_SIGMOID /* p0 alpha, p1 beta */) X(HARD_SWISH /* x*max(0,min(1,x/6+0.5)) */) X(SOFTPLUS) X(MISH)            \
+    X(ELU /* p0 alpha */) X(SELU /* p0 alpha, p1 gamma */) X(CELU /* p0 alpha > 0 */) X(SOFTSIGN)                          \
+    X(THRESHOLDED_RELU /* p0 alpha */) X(SHRINK /* p0 bias, p1 lambd */) X(NAN_TO /* p0: what NaN becomes */)          \
+    X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(ASINH) X(ACOSH) X(ATANH)                            \
+    X(AFFINE /* x*p0 + p1, each rounded */)                                                                            \
+    X(QUANTIZE /* b: scale; p0 lo, p1 hi: the level of a/b above the zero point, in [lo, hi]; 0 for NaN */)
+typedef enum opf_ew {
+#define X(name) OPF_EW_##name,
+    OPF_EW_MAP(X)
+#undef X
+    OPF_EW_COUNT
+} opf_ew;
+static inline bool opf_ew_reads_b(opf_ew op)
+{
+    return (op >= OPF_EW_ADD && op <= OPF_EW_MOD) || op == OPF_EW_PRELU || op == OPF_EW_QUANTIZE;
+}
+typedef void (*opf_ew_fn)(float *dst, const float *a, const float *b, size_t n, const float *p);
+
 /* ---- matrix product ------------------------------------------------------------------------------------------------
  * One tile: c[r][n] = bias[n] + sum_t sum_k a[t*mr + r][k] * b[(t*kc + k)*nr + n], + residual[r][n], then clamped.
  * taps > 1 is an implicit convolution: one pointer a tap and row (a zero row where the window leaves the image).
@@ -64,6 +90,8 @@ typedef struct opf_gemm_strip {
     size_t        b_panel; /* floats between panels */
     const float  *a;
     ptrdiff_t     a_row;
+    opf_ew        then;  /* instead of the clamp: SWISH or HARD_SWISH; COPY: neither */
+    float         param; /* of SWISH */
     bool          every_other; /* a row's elements are its floats 0, 2, 4, ... */
     size_t        tiles;
     bool          fetches_rows; /* in each tile those of the one below, and so below the last one */
@@ -85,32 +113,6 @@ typedef struct opf_planes {
     ptrdiff_t       c_line; /* between filters */
     float           lo, hi; /* clamp; NaN passes through */
 } opf_planes;
-
-/* ---- elementwise ---------------------------------------------------------------------------------------------------
- * dst[i] = f(a[i], b[i], …) over n contiguous floats; dst may be a or b. p: parameters named below. */
-#define OPF_EW_MAP(X)                                                                                                  \
-    X(COPY)                                                                                                            \
-    X(ADD) X(SUB) X(MUL) X(DIV) X(MIN) X(MAX) X(POW) X(MOD /* p0: fmod */)                                                                   \
-    X(RELU) X(CLIP /* p0 lo, p1 hi: min(max(x, lo), hi) */) X(LEAKY /* p0 alpha */) X(PRELU /* b: slope */)           \
-    X(SIGMOID) X(TANH) X(ERF) X(EXP) X(LOG) X(SQRT) X(ABS) X(NEG) X(RECIPROCAL) X(SQUARE) X(FLOOR) X(CEIL) X(ROUND)    \
-    X(SIGN) X(GELU) X(GELU_TANH) X(SWISH /* p0 beta: x*sigmoid(beta*x) */)                                             \
-    X(HARD_SIGMOID /* p0 alpha, p1 beta */) X(HARD_SWISH /* x*max(0,min(1,x/6+0.5)) */) X(SOFTPLUS) X(MISH)            \
-    X(ELU /* p0 alpha */) X(SELU /* p0 alpha, p1 gamma */) X(CELU /* p0 alpha > 0 */) X(SOFTSIGN)                          \
-    X(THRESHOLDED_RELU /* p0 alpha */) X(SHRINK /* p0 bias, p1 lambd */) X(NAN_TO /* p0: what NaN becomes */)          \
-    X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(ASINH) X(ACOSH) X(ATANH)                            \
-    X(AFFINE /* x*p0 + p1, each rounded */)                                                                            \
-    X(QUANTIZE /* b: scale; p0 lo, p1 hi: the level of a/b above the zero point, in [lo, hi]; 0 for NaN */)
-typedef enum opf_ew {
-#define X(name) OPF_EW_##name,
-    OPF_EW_MAP(X)
-#undef X
-    OPF_EW_COUNT
-} opf_ew;
-static inline bool opf_ew_reads_b(opf_ew op)
-{
-    return (op >= OPF_EW_ADD && op <= OPF_EW_MOD) || op == OPF_EW_PRELU || op == OPF_EW_QUANTIZE;
-}
-typedef void (*opf_ew_fn)(float *dst, const float *a, const float *b, size_t n, const float *p);
 
 /* ---- depthwise convolution -----------------------------------------------------------------------------------------
  * A few lines of output pixels, channels-last. Lines of the window outside the image are NULL, and pixels outside it are

@@ -6,6 +6,7 @@
 #include "kernels/kern.h"
 
 void opf_kern_init_ref(opf_kern *kern); /* every slot */
+opf_ew_fn opf_ew_ref(opf_ew op);
 void opf_ew_init_ref(opf_kern *kern);   /* its elementwise part */
 void opf_norm_init_ref(opf_kern *kern);
 void opf_winograd_init_ref(opf_kern *kern);

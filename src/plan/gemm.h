@@ -112,6 +112,8 @@ typedef struct opf_gemm_args {
     opf_bound       prologue; /* program.n 0: none. LINEAR only: rows are computed as they are read, by the block */
     opf_gemm_beside *beside;  /* NULL: none. epilogue.given tells which operand it is */
     bool            scales_b; /* the prologue multiplies elements by a factor of their own: the rows of packed b take it */
+    opf_ew          then;     /* SWISH or HARD_SWISH of `param` by the kernel, instead of the clamp; COPY: neither */
+    float           param;
     opf_bound       epilogue; /* program.n 0: none. Its rows are rows of one image, its columns those of all groups */
     size_t          block;    /* tiles of rows that share a panel while it is in cache */
     size_t          part;     /* of k that is multiplied at a time, c holding the sums; 0: all */

@@ -152,12 +152,6 @@ static void run_tile(const opf_gemm_worker *w, strip *s, size_t i, float *c)
     }
 }
 
-/* Rows that lie evenly apart, in the operand or in scratch. */
-static bool has_even_rows(const opf_gemm_args *g)
-{
-    return g->rows == OPF_ROWS_LINEAR || opf_gemm_has_own_rows(g);
-}
-
 /* The end of the tiles from i on that have as many rows as it has, `most` of them. */
 static size_t alike(const opf_gemm_worker *w, size_t i, size_t tiles, size_t most)
 {
@@ -175,7 +169,7 @@ static void run_tiles(const opf_gemm_worker *w, strip *s, size_t i, size_t end, 
     const opf_gemm_args *g = w->args;
     const size_t         rows = w->starts[i + 1] - w->starts[i], nr = w->env->kern->nr;
     const ptrdiff_t      row = (ptrdiff_t)(w->starts[i] - w->starts[0]);
-    if (!has_even_rows(g) || (s->tiles == 1 && s->cols > nr)) {
+    if (!opf_gemm_has_even_rows(g) || (s->tiles == 1 && s->cols > nr)) {
         for (; i < end; i++)
             run_tile(w, s, i, c == NULL ? NULL : c + ((ptrdiff_t)(w->starts[i] - w->starts[0]) - row) * s->tile.c_stride);
         return;
@@ -185,6 +179,8 @@ static void run_tiles(const opf_gemm_worker *w, strip *s, size_t i, size_t end, 
                            .a            = w->pointers[i * w->env->kern->mr],
                            .a_row        = !opf_gemm_has_own_rows(g) ? g->a_row : (ptrdiff_t)(g->taps * g->kc),
                            .every_other  = g->rows == OPF_ROWS_LINEAR && g->a_col == 2 && !opf_gemm_has_own_rows(g),
+                           .then         = g->then,
+                           .param        = g->param,
                            .tiles        = end - i,
                            .fetches_rows = opf_gemm_reads_in_place(g) && s->next_a == 0,
                            .next_b_step  = s->next_b_step};
@@ -206,14 +202,6 @@ static void finish_in_place(const opf_gemm_worker *w, float *c, ptrdiff_t stride
         opf_program_run(w->env->kern, &w->args->epilogue.program, NULL, NULL, c, stride, c, stride, rows, cols, NULL);
 }
 
-/* A tile of few rows takes the more panels. */
-static size_t panels_at_once(const opf_gemm_args *g, const opf_kern *kern)
-{
-    if (g->b == NULL || g->tiles != 1 || g->a_col == 2 || g->part != 0 || g->scatter != NULL || g->rows == OPF_ROWS_LINES || g->m > kern->mr / 2)
-        return 1;
-    return kern->mr / g->m < OPF_GEMM_PANELS ? kern->mr / g->m : OPF_GEMM_PANELS;
-}
-
 enum { FEW_PANELS = 16, FLOATS_OF_FEW = 1 << 12 }; /* half of the smallest L1 */
 
 /* Few and short panels stay in L1 together: then rows go by once, and the result is written from its begin to its end, which
@@ -232,7 +220,7 @@ static void run_rows(const opf_gemm_worker *w, size_t image, size_t group, size_
     const opf_gemm_args *g  = w->args;
     const size_t         nr = w->env->kern->nr, left = g->n - panel * nr, n = end - panel, cols = left < n * nr ? left : n * nr;
     const size_t         most = g->epilogue.program.n == 0 ? SIZE_MAX : n > TILES_OF_PROGRAM ? 1 : TILES_OF_PROGRAM / n;
-    const bool           even = has_even_rows(g); /* then one strip takes all panels */
+    const bool           even = opf_gemm_has_even_rows(g); /* then one strip takes all panels */
     const size_t         n_strips = even ? 1 : n;
     strip                strips[FEW_PANELS];
     for (size_t p = 0; p < n_strips; p++) {
@@ -434,7 +422,7 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
     (void)scratch_layout(g, env->kern, &w, scratch);
     find_ahead(&w, begin);
     const bool   by_rows = goes_by_rows(g, env->kern);
-    const size_t panels  = panels_at_once(g, env->kern);
+    const size_t panels  = opf_gemm_panels_at_once(g, env->kern);
     size_t     nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;
     for (size_t unit = begin, next; unit < end; unit = next) {
         size_t inner = unit % (g->blocks * g->panels), outer = unit / (g->blocks * g->panels);

@@ -79,6 +79,21 @@ static inline bool opf_gemm_goes_by_lines(const opf_gemm_args *g)
     return g->rows == OPF_ROWS_LINES || g->rows == OPF_ROWS_BANDS;
 }
 
+/* Rows that lie evenly apart, in the operand or in scratch: tiles of them run in strips. */
+static inline bool opf_gemm_has_even_rows(const opf_gemm_args *g)
+{
+    return g->rows == OPF_ROWS_LINEAR || opf_gemm_has_own_rows(g);
+}
+
+/* Panels that one tile of few rows takes side by side. */
+static inline size_t opf_gemm_panels_at_once(const opf_gemm_args *g, const opf_kern *kern)
+{
+    if (g->b == NULL || g->tiles != 1 || g->a_col == 2 || g->then != OPF_EW_COPY || g->part != 0 || g->scatter != NULL ||
+        g->rows == OPF_ROWS_LINES || g->m > kern->mr / 2)
+        return 1;
+    return kern->mr / g->m < OPF_GEMM_PANELS ? kern->mr / g->m : OPF_GEMM_PANELS;
+}
+
 static inline size_t opf_gemm_block_tiles(const opf_gemm_args *g, size_t block)
 {
     size_t left = g->tiles - block * g->block;

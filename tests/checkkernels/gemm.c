@@ -197,6 +197,7 @@ static void compare_alone(checker *check, const problem *p, const opf_gemm_strip
         q.residual = p->residual == NULL ? NULL : p->residual + (ptrdiff_t)r * p->residual_stride + n;
         const opf_gemm_tile tile = tile_of(&q, alone, (ptrdiff_t)nr);
         check->kern->gemm(&tile, 1, left);
+        check->kern->ew[strip->then](alone, alone, NULL, left, &strip->param);
         if (memcmp(alone, strip->tile.c + (ptrdiff_t)r * strip->tile.c_stride + n, left * sizeof *alone) != 0)
             check_fail(check, "%zu taps of %zu: row %zu differs from itself alone in panel %zu", p->taps, p->kc, r, n / nr);
     }
@@ -263,7 +264,14 @@ static void run_strip(checker *check, int index)
                      .lo = check_random(check, 2) ? -0.5f : -INFINITY, .hi = check_random(check, 2) ? 2.0f : INFINITY};
         opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .a = a, .a_row = (ptrdiff_t)a_row, .tiles = tiles,
                                 .every_other = apart_k == 2, .fetches_rows = check_random(check, 2)};
+        static const opf_ew ends[] = {OPF_EW_COPY, OPF_EW_SWISH, OPF_EW_HARD_SWISH};
         strip.b_panel = apart;
+        strip.then    = ends[check_random(check, 3)];
+        strip.param   = 1.25f;
+        if (strip.then != OPF_EW_COPY) { /* instead of the clamp */
+            p.lo = -INFINITY;
+            p.hi = INFINITY;
+        }
         if (check_random(check, 2))
             strip.next_b_step = opf_gemm_fetch(&strip.tile, b, kc, nr, tiles == 0 ? 1 : tiles);
         check->kern->gemm_strip(&strip, rows, cols);

@@ -4,6 +4,7 @@
 #include "kernels/level.h"
 
 #include <math.h>
+#include <string.h>
 
 static double sigmoid(double x)
 {
@@ -110,9 +111,18 @@ static float quantize(float x, float lo, float hi) /* never -0, which no level i
     }
 EW_MAP(EW_FN)
 
-void opf_ew_init_ref(opf_kern *kern)
-{
-#define X(name, expression) kern->ew[OPF_EW_##name] = ew_##name;
+static const opf_ew_fn table[OPF_EW_COUNT] = {
+#define X(name, expression) [OPF_EW_##name] = ew_##name,
     EW_MAP(X)
 #undef X
+};
+
+opf_ew_fn opf_ew_ref(opf_ew op)
+{
+    return table[op];
+}
+
+void opf_ew_init_ref(opf_kern *kern)
+{
+    memcpy(kern->ew, table, sizeof table);
 }

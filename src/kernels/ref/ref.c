@@ -63,6 +63,10 @@ static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
     opf_gemm_strip strip = *s;
     const float   *a[MR];
     strip.tile.a = a;
+    if (s->then != OPF_EW_COPY) {
+        strip.tile.lo = -INFINITY;
+        strip.tile.hi = INFINITY;
+    }
     for (size_t i = 0; i < s->tiles; i++) {
         const ptrdiff_t first = (ptrdiff_t)(i * rows);
         for (size_t r = 0; r < rows; r++)
@@ -70,6 +74,10 @@ static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
         strip.tile.c        = s->tile.c + first * s->tile.c_stride;
         strip.tile.residual = s->tile.residual == NULL ? NULL : s->tile.residual + first * s->tile.residual_stride;
         gemm_panels(&strip, rows, cols);
+        for (size_t r = 0; r < rows && s->then != OPF_EW_COPY; r++) {
+            float *c = strip.tile.c + (ptrdiff_t)r * s->tile.c_stride;
+            opf_ew_ref(s->then)(c, c, NULL, cols, &s->param);
+        }
     }
 }
 

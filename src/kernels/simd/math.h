@@ -127,6 +127,16 @@ V_INLINE v_f v_gated(v_f x, v_f w)
 }
 #endif
 
+V_INLINE v_f v_swish(v_f x, float beta)
+{
+    return v_gated(x, v_mul(x, v_set(-1.44269504f * beta)));
+}
+
+V_INLINE v_f v_hard_swish(v_f x)
+{
+    return v_mul(x, v_min(v_set(1.0f), v_max(v_zero(), v_fma(x, v_set(0.166666672f), v_set(0.5f)))));
+}
+
 V_INLINE v_f v_tanh(v_f x)
 {
     v_f t = v_expm1_neg(v_mul(v_abs(x), v_set(-2.0f)));

@@ -42,10 +42,9 @@ V_INLINE v_f shrink(v_f x, v_f bias, v_f lambd)
     X(SIGN, v_select(v_lt(v_zero(), x), v_set(1.0f), v_select(v_lt(x, v_zero()), v_set(-1.0f), x)))                    \
     X(GELU, v_gelu(x))                                                                                                 \
     X(GELU_TANH, v_gelu_tanh(x))                                                                                       \
-    X(SWISH, v_gated(x, v_mul(x, v_set(-1.44269504f * p[0]))))                                                         \
+    X(SWISH, v_swish(x, p[0]))                                                                                         \
     X(HARD_SIGMOID, v_min(v_set(1.0f), v_max(v_zero(), v_add(v_mul(x, v_set(p[0])), v_set(p[1])))))                    \
-    X(HARD_SWISH,                                                                                                      \
-      v_mul(x, v_min(v_set(1.0f), v_max(v_zero(), v_fma(x, v_set(0.166666672f), v_set(0.5f))))))                       \
+    X(HARD_SWISH, v_hard_swish(x))                                                                                     \
     X(SOFTPLUS, v_softplus(x))                                                                                         \
     X(MISH, v_mish(x))                                                                                                 \
     X(ELU, v_select(v_lt(x, v_zero()), v_mul(v_set(p[0]), v_expm1_neg(x)), x))                                         \

@@ -110,7 +110,7 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
     }
     float          *c        = tile->c;
     const ptrdiff_t c_stride = tile->c_stride;
-    EACH_ROW(FINISH)
+    EACH_ROW(CLAMP)
 }
 
 #define DEFINE_FOR(name, r, step)                                                                                      \

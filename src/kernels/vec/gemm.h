@@ -18,7 +18,7 @@ enum { SUM = 256 }; /* products that are summed before they join the total; any 
 #endif
 
 /* Of row r, in a function that has acc[MR][2], total[MR][2], rows and vecs: the sums so far join the total; the rest of them does; the
-   residual comes to them; they are clamped and stored, `last` columns of the last vector. */
+   residual comes to them; they are stored as what `end` makes of them, `last` columns of the last vector. */
 #define SPLIT(r)                                                                                                       \
     if (r < rows) {                                                                                                    \
         total[r][0] = is_split ? v_add(total[r][0], acc[r][0]) : acc[r][0];                                            \
@@ -38,13 +38,15 @@ enum { SUM = 256 }; /* products that are summed before they join the total; any 
         if (r + 1 < rows)                                                                                              \
             residual += residual_stride;                                                                               \
     }
-#define FINISH(r)                                                                                                      \
+#define FINISH(r, end)                                                                                                 \
     if (r < rows) {                                                                                                    \
         if (vecs > 1)                                                                                                  \
-            v_store(c, v_min(hi, v_max(lo, acc[r][0])));                                                               \
-        STORE(c + (vecs - 1) * V_N, v_min(hi, v_max(lo, acc[r][vecs - 1])), last);                                     \
+            v_store(c, end(acc[r][0]));                                                                                \
+        STORE(c + (vecs - 1) * V_N, end(acc[r][vecs - 1]), last);                                                      \
         if (r + 1 < rows)                                                                                              \
             c += c_stride;                                                                                             \
     }
+#define CLAMPED(x) v_min(hi, v_max(lo, x))
+#define CLAMP(r)   FINISH(r, CLAMPED)
 
 #endif

@@ -4,6 +4,7 @@
  * is paid while those of its neighbours are under way.
  */
 #include "kernels/vec/gemm.h"
+#include "kernels/simd/math.h"
 
 enum { THIRD = 3 }; /* rows that share an address: base, base + a_row, base + 2 a_row */
 
@@ -78,7 +79,17 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     if (residual) {
         EACH_ROW(ADD)
     }
-    EACH_ROW(FINISH)
+    /* Its divisions go on while the next tile's multiplications do. */
+#define SWISHED(x) v_swish(x, s->param)
+#define SWISH(r)   FINISH(r, SWISHED)
+#define HARD(r)    FINISH(r, v_hard_swish)
+    if (s->then == OPF_EW_SWISH) {
+        EACH_ROW(SWISH)
+    } else if (s->then == OPF_EW_HARD_SWISH) {
+        EACH_ROW(HARD)
+    } else {
+        EACH_ROW(CLAMP)
+    }
 }
 
 /* cols: of all panels */
