@@ -17,7 +17,7 @@
 #define NAME        NAME_OF(6, 16)
 #endif
 
-enum { FEW = 6 }; /* lines of each half of the next panel in CHUNK steps that may be fetched at once */
+enum { FEW = 2 }; /* lines of each half of the next panel in CHUNK steps that may be fetched at once */
 
 #define STEP(r)                                                                                                        \
     if (r < rows) {                                                                                                    \
