@@ -192,6 +192,8 @@ void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
         size_t n        = opf_divide_up(k, part == 0 ? SUMMED : part);
         args->part      = opf_divide_up(opf_divide_up(k, n), SUMMED) * SUMMED;
         rows            = opf_divide_up(rows, kern->mr) * kern->mr;
+    } else if (rows < args->m && args->m <= MOST && args->m * row_bytes + 2 * k * kern->nr * sizeof(float) <= opf_cpu_l2_bytes() / 4 * 3) {
+        rows = opf_divide_up(args->m, kern->mr) * kern->mr; /* a second block would read all weights again */
     }
     args->tiles      = opf_divide_up(args->m, kern->mr);
     args->block      = rows / kern->mr;
