@@ -241,10 +241,10 @@ static void run_reduce_max(void *work)
     sink           = o->kern->reduce_max(buffer_a, o->n);
 }
 
-enum { LINE = 28, WINDOW = 9 }; /* pixels of a line, and of 3x3 */
+enum { LINE = 28, WINDOW = 9, DOWN = 8 }; /* pixels of a line, and of 3x3; lines */
 static void run_depthwise(void *work)
 {
-    enum { LINES = OPF_DEPTHWISE_LINES, TAPS = 3 };
+    enum { LINES = DOWN, TAPS = 3 };
     const other        *o = work;
     const float        *rows[LINES * TAPS];
     const ptrdiff_t     line = (ptrdiff_t)(LINE * o->n);
@@ -322,8 +322,8 @@ static void bench_others(const opf_kern *kern, level_info info)
         {"log_softmax", run_log_softmax, 1024, 1, 2},
         {"reduce_sum", run_reduce_sum, 768, 1, 1},
         {"reduce_max", run_reduce_max, 768, 1, 1},
-        {"depthwise 3x3", run_depthwise, 144, OPF_DEPTHWISE_LINES * LINE * WINDOW, 6 * LINE + WINDOW},
-        {"depthwise 3x3", run_depthwise, 384, OPF_DEPTHWISE_LINES * LINE * WINDOW, 6 * LINE + WINDOW},
+        {"depthwise 3x3", run_depthwise, 144, DOWN * LINE * WINDOW, 2 * (DOWN + 1) * LINE + WINDOW},
+        {"depthwise 3x3", run_depthwise, 384, DOWN * LINE * WINDOW, 2 * (DOWN + 1) * LINE + WINDOW},
         {"pool_max 3x3", run_pool_max, 24, POOLED * WINDOW, 3 * LINE + POOLED},
         {"pool_max 3x3", run_pool_max, 64, POOLED * WINDOW, 3 * LINE + POOLED},
         {"pixel_sum 7x7", run_pixel_sum, 512, 49, 50},

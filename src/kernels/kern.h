@@ -115,9 +115,9 @@ typedef struct opf_planes {
 } opf_planes;
 
 /* ---- depthwise convolution -----------------------------------------------------------------------------------------
- * A few lines of output pixels, channels-last. Lines of the window outside the image are NULL, and pixels outside it are
+ * Lines of output pixels, channels-last. Lines of the window outside the image are NULL, and pixels outside it are
  * skipped: they add nothing, not even zero times infinity. */
-enum { OPF_DEPTHWISE_LINES = 2 };
+enum { OPF_DEPTHWISE_LINES = 16 };
 typedef struct opf_depthwise {
     const float *const *rows; /* [lines][n_rows]: the input line, at its pixel 0, under each line of the window */
     const float        *w;    /* [n_rows][taps][c] */
@@ -132,6 +132,8 @@ typedef struct opf_depthwise {
     ptrdiff_t           dst_line, dst_pixel;
     size_t              pixels, c;
     float               lo, hi; /* clamp; NaN passes through */
+    opf_ew              then;   /* what follows instead: SWISH or HARD_SWISH; COPY: nothing. Not in groups */
+    float               param;  /* of SWISH */
 } opf_depthwise;
 
 /* ---- grouped convolution ------------------------------------------------------------------------------------------------

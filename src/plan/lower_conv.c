@@ -228,14 +228,18 @@ typedef struct {
     int64_t         x_image, x_channel, y_image, y_channel, y_pixel; /* channel 1: side by side; else planes, by lines of pixels */
     const float    *w, *bias;
     size_t          rows_bytes, lines; /* of the pointers in scratch; floats of copied lines: input, then output */
+    size_t          at_once; /* lines of the result in a call of the kernel */
     float           lo, hi;
+    opf_instr       then;    /* or its op: COPY */
     opf_bound       epilogue;
     bool            has_epilogue;
 } depthwise_args;
 
+enum { UNIT = 2 }; /* lines */
+
 static size_t depthwise_groups(const opf_gemm_window *w) /* of lines */
 {
-    return (size_t)((w->out[0] * w->out[1] + OPF_DEPTHWISE_LINES - 1) / OPF_DEPTHWISE_LINES);
+    return (size_t)((w->out[0] * w->out[1] + UNIT - 1) / UNIT);
 }
 
 /* How many lines of the next output line's window are among those of this one; 0: none. */
@@ -266,7 +270,8 @@ static void input_lines(const depthwise_args *d, const opf_kern *kern, const flo
     }
 }
 
-/* Lines [first, end) of pixels of an image, a few at a time. */
+/* Lines [first, end) of pixels of an image: as many at a time as the kernel takes, which then finds those in L1 that windows share, but
+   few where lines are copied or an epilogue follows, which find them there then. */
 static void run_depthwise_lines(const opf_run_env *env, const void *arguments, size_t image, size_t first, size_t end, void *scratch)
 {
     const depthwise_args  *d       = arguments;
@@ -277,14 +282,14 @@ static void run_depthwise_lines(const opf_run_env *env, const void *arguments, s
     size_t                 width  = (size_t)w->out[2];
     bool                   planes = d->y_channel != 1;
     const float           *x      = (const float *)opf_ref_data(env, d->x) + (int64_t)image * d->x_image;
-    for (size_t at = first; at < end; at += OPF_DEPTHWISE_LINES) {
+    for (size_t at = first; at < end; at += d->at_once) {
         const size_t  row   = at * width;
         float        *y     = (float *)opf_ref_data(env, d->y) + (int64_t)image * d->y_image + (int64_t)row * d->y_pixel;
-        float        *to    = planes ? program - OPF_DEPTHWISE_LINES * width * d->channels : y;
+        float        *to    = planes ? program - d->at_once * width * d->channels : y;
         ptrdiff_t     pixel = planes ? (ptrdiff_t)d->channels : (ptrdiff_t)d->y_pixel; /* of to */
         opf_depthwise job   = {.rows      = rows,
                                .w         = d->w,
-                               .lines     = end - at < OPF_DEPTHWISE_LINES ? end - at : OPF_DEPTHWISE_LINES,
+                               .lines     = end - at < d->at_once ? end - at : d->at_once,
                                .n_rows    = n_rows,
                                .taps      = (size_t)w->kernel[2],
                                .step      = step,
@@ -300,7 +305,9 @@ static void run_depthwise_lines(const opf_run_env *env, const void *arguments, s
                                .pixels    = width,
                                .c         = d->x_channels,
                                .lo        = d->lo,
-                               .hi        = d->hi};
+                               .hi        = d->hi,
+                               .then      = d->then.op,
+                               .param     = d->then.params[0]};
         for (size_t o = 0; o < job.lines; o++)
             input_lines(d, env->kern, x, at, o, rows, copies);
         if (d->in == 0)
@@ -319,14 +326,15 @@ static void run_depthwise_lines(const opf_run_env *env, const void *arguments, s
     }
 }
 
-/* A unit is a few lines of pixels of one image. */
+/* A unit is a few lines of pixels of one image; units that follow one another run together. */
 static void run_depthwise(const opf_run_env *env, const void *arguments, size_t begin, size_t end, void *scratch)
 {
     const depthwise_args *d     = arguments;
     const size_t          lines = (size_t)(d->window.out[0] * d->window.out[1]), groups = depthwise_groups(&d->window);
-    for (size_t unit = begin; unit < end; unit++) {
-        const size_t at = unit % groups * OPF_DEPTHWISE_LINES, left = lines - at;
-        run_depthwise_lines(env, d, unit / groups, at, at + (left < OPF_DEPTHWISE_LINES ? left : OPF_DEPTHWISE_LINES), scratch);
+    for (size_t unit = begin, n; unit < end; unit += n) {
+        const size_t first = unit % groups, last = (first + end - unit) * UNIT;
+        n = groups - first < end - unit ? groups - first : end - unit;
+        run_depthwise_lines(env, d, unit / groups, first * UNIT, last < lines ? last : lines, scratch);
     }
 }
 
@@ -361,6 +369,16 @@ static bool is_grouped(const conv *c, const opf_kern *kern)
 {
     const int64_t most = (int64_t)kern->grouped_lanes / 2;
     return c->groups > 1 && c->channels / c->groups <= most && c->filters / c->groups <= most && c->filters > 0 && is_read_by_lines(c);
+}
+
+/* The one operator that follows, if the kernel does it by itself. */
+static void lower_then(opf_lowered *rest, opf_instr *then)
+{
+    const opf_instr *instr = &rest->program.instr[0];
+    if (rest->program.n != 1 || instr->store >= 0 || instr->args[0] != 0 || (instr->op != OPF_EW_SWISH && instr->op != OPF_EW_HARD_SWISH))
+        return;
+    *then           = *instr;
+    rest->program.n = 0;
 }
 
 /* Also in groups of a few channels. */
@@ -399,15 +417,18 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     args.y_channel = planes ? c->y.strides[1] : 1;
     (void)opf_place_linear(&c->y, 2, c->y.rank - 1, &args.y_pixel);
     args.lines     = ((args.x_channel == 1 ? 0 : (size_t)(window_lines * c->window.in[2]) * args.x_channels) +
-                      (planes ? (size_t)c->window.out[2] * args.channels : 0)) * OPF_DEPTHWISE_LINES;
+                      (planes ? (size_t)c->window.out[2] * args.channels : 0)) * UNIT;
     opf_lowered rest = *lowered;
     opf_lower_clamp(&rest, &args.lo, &args.hi);
+    if (!grouped)
+        lower_then(&rest, &args.then);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     opf_lower_scalars(planner, &rest);
     args.has_epilogue = rest.program.n != 0;
     if (args.has_epilogue)
         OPF_TRY(opf_bind(planner, &rest, &c->y, conv_split(c->y.rank), &args.epilogue, operands, stores, error));
-    args.rows_bytes        = (OPF_DEPTHWISE_LINES * args.taps * sizeof(float *) + 63) & ~(size_t)63;
+    args.at_once           = grouped || args.has_epilogue || args.lines != 0 ? UNIT : OPF_DEPTHWISE_LINES;
+    args.rows_bytes        = (args.at_once * args.taps * sizeof(float *) + 63) & ~(size_t)63;
     size_t         scratch = args.rows_bytes + (args.lines + opf_program_scratch(&rest.program)) * sizeof(float);
     depthwise_args *kept   = opf_arena_copy(planner->arena, &args, sizeof args);
     OPF_OOM_IF(error, kept == NULL);

@@ -9,7 +9,7 @@ static void make_lines(checker *check, opf_depthwise *d, const float **rows)
 {
     const bool fixed = check_random(check, 4) != 0;
     d->rows = rows;
-    d->lines = 1 + (size_t)check_random(check, MAX_LINES);
+    d->lines = 1 + (size_t)check_random(check, check_random(check, 2) ? 3 : MAX_LINES);
     d->taps = fixed ? 3 + 2 * (size_t)check_random(check, 3) : 1 + (size_t)check_random(check, 9);
     d->n_rows = fixed && check_random(check, 8) != 0 ? d->taps : (size_t)check_random(check, MAX_ROWS + 1);
     d->stride = 1 + (int64_t)check_random(check, fixed ? 2 : 4);
@@ -27,6 +27,15 @@ static void make_lines(checker *check, opf_depthwise *d, const float **rows)
     float *w = check_array(check, d->n_rows * d->taps * d->c);
     check_fill(check, w, d->n_rows * d->taps * d->c, 1);
     d->w = w;
+}
+
+static double ending(const opf_depthwise *d, double x)
+{
+    if (d->then == OPF_EW_SWISH)
+        return x / (1 + exp(-(double)d->param * x));
+    if (d->then == OPF_EW_HARD_SWISH)
+        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    return isnan(x) ? x : fmin(fmax(x, (double)d->lo), (double)d->hi);
 }
 
 /* The exact element before the clamp, and the sum of the sizes of its terms. */
@@ -58,9 +67,8 @@ static void check_line(checker *check, const opf_depthwise *d, size_t o, const f
         }
         double terms;
         const double sum = element(d, o, i / stride, i % stride, &terms);
-        const double want = isnan(sum) ? sum : fmin(fmax(sum, (double)d->lo), (double)d->hi);
-        if (isnan(want) ? !isnan(dst[i])
-                        : !check_same(dst[i], (float)want) && !(fabs((double)dst[i] - want) <= 4e-7 * terms))
+        const double want = ending(d, sum), bound = (d->then == OPF_EW_COPY ? 4e-7 : 1e-6) * fmax(terms, d->then == OPF_EW_COPY ? 0 : 1);
+        if (isnan(want) ? !isnan(dst[i]) : !check_same(dst[i], (float)want) && !(fabs((double)dst[i] - want) <= bound))
             check_fail(check,
                        "line %zu of %zu, %zu lines of %zu taps, stride %d, step %zu: pixel %zu of %zu, channel %zu of "
                        "%zu is %.9g, must be %.9g",
@@ -78,6 +86,9 @@ static void run(checker *check, int index)
         check_reset(check);
         make_lines(check, &d, rows);
         make_result(check, &d, d.c);
+        const uint64_t then = check_random(check, 4);
+        d.then = then == 0 ? OPF_EW_SWISH : then == 1 ? OPF_EW_HARD_SWISH : OPF_EW_COPY;
+        d.param = check_random(check, 2) ? 1.0f : 1.702f;
         check->kern->depthwise(&d);
         for (size_t o = 0; o < d.lines; o++)
             check_line(check, &d, o, d.dst + (ptrdiff_t)o * d.dst_line);

@@ -3,7 +3,7 @@
    out, infinities that stay in their group. */
 #include "lines.h"
 
-enum { MAX_ROWS = 4, MAX_LINES = OPF_DEPTHWISE_LINES };
+enum { MAX_ROWS = 4, MAX_LINES = 2 };
 
 typedef struct {
     opf_grouped g;

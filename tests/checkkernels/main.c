@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BUFFERS = 64, BAND = 64 };
+enum { BUFFERS = 128, BAND = 64 };
 static const uint32_t band_bits = 0x7fabcdefu; /* a NaN that no kernel makes */
 
 typedef struct buffer {

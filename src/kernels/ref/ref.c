@@ -203,6 +203,15 @@ static void turn(const opf_turn *t)
     }
 }
 
+static float end_of_line(const opf_depthwise *d, float x)
+{
+    if (d->then == OPF_EW_SWISH)
+        return (float)((double)x / (1 + exp(-(double)d->param * (double)x)));
+    if (d->then == OPF_EW_HARD_SWISH)
+        return x * clamp(x / 6 + 0.5f, 0, 1);
+    return clamp(x, d->lo, d->hi);
+}
+
 static void depthwise(const opf_depthwise *d)
 {
     for (size_t o = 0; o < d->lines; o++)
@@ -218,7 +227,7 @@ static void depthwise(const opf_depthwise *d)
                             acc += row[(ptrdiff_t)at * d->pixel + (ptrdiff_t)i] * d->w[(r * d->taps + t) * d->c + i];
                     }
                 }
-                d->dst[(ptrdiff_t)o * d->dst_line + (ptrdiff_t)p * d->dst_pixel + (ptrdiff_t)i] = clamp(acc, d->lo, d->hi);
+                d->dst[(ptrdiff_t)o * d->dst_line + (ptrdiff_t)p * d->dst_pixel + (ptrdiff_t)i] = end_of_line(d, acc);
             }
 }
 
