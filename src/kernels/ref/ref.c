@@ -205,11 +205,10 @@ static void turn(const opf_turn *t)
 
 static float end_of_line(const opf_depthwise *d, float x)
 {
-    if (d->then == OPF_EW_SWISH)
-        return (float)((double)x / (1 + exp(-(double)d->param * (double)x)));
-    if (d->then == OPF_EW_HARD_SWISH)
-        return x * clamp(x / 6 + 0.5f, 0, 1);
-    return clamp(x, d->lo, d->hi);
+    if (d->then == OPF_EW_COPY)
+        return clamp(x, d->lo, d->hi);
+    opf_ew_ref(d->then)(&x, &x, NULL, 1, &d->param);
+    return x;
 }
 
 static void depthwise(const opf_depthwise *d)
