@@ -80,9 +80,9 @@ static size_t first_of(size_t cpuid, int name, size_t fallback)
 }
 
 #ifdef _SC_LEVEL1_DCACHE_SIZE
-enum { L1_NAME = _SC_LEVEL1_DCACHE_SIZE, L2_NAME = _SC_LEVEL2_CACHE_SIZE };
+enum { L1_NAME = _SC_LEVEL1_DCACHE_SIZE, L2_NAME = _SC_LEVEL2_CACHE_SIZE, L3_NAME = _SC_LEVEL3_CACHE_SIZE };
 #else
-enum { L1_NAME = -1, L2_NAME = -1 };
+enum { L1_NAME = -1, L2_NAME = -1, L3_NAME = -1 };
 #endif
 
 /* CPUID leaves a virtual machine each time it is asked, which takes longer than planning a step. */
@@ -104,4 +104,10 @@ size_t opf_cpu_l2_bytes(void)
 {
     static _Atomic size_t known;
     return ask_once(&known, 2, L2_NAME, 512u << 10);
+}
+
+size_t opf_cpu_l3_bytes(void)
+{
+    static _Atomic size_t known;
+    return ask_once(&known, 3, L3_NAME, opf_cpu_l2_bytes());
 }

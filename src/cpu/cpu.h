@@ -10,6 +10,7 @@ const char *opf_cpu_level_name(opf_cpu_level level); /* "scalar", "avx2", "avx51
 int32_t opf_cpu_usable_cores(void); /* affinity and cgroup quota (v1, v2), at least 1 */
 size_t opf_cpu_l1_bytes(void);
 size_t opf_cpu_l2_bytes(void); /* of one core */
+size_t opf_cpu_l3_bytes(void); /* that cores share; without one, what is of one core */
 size_t opf_cpu_memory_bytes(void); /* RAM, or the cgroup's limit when lower */
 
 #endif

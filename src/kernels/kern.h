@@ -68,17 +68,23 @@ typedef struct opf_gemm_tile {
 enum { OPF_LINE = 16 }; /* floats of a line of cache */
 _Static_assert(sizeof(opf_gemm_tile) <= 2 * OPF_LINE * sizeof(float), "two lines of cache");
 
-/* Each of n tiles fetches a share of the next panel, k steps deep, the first one here; returns the floats from one to the next.
-   Memory gives more from two places at a time than from one, if they are pages apart: hardware that fetches ahead tells places
-   apart by their page. */
-static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, size_t k, size_t nr, size_t n)
+/* Each of n tiles fetches a share of the next panel, k steps deep, from one place or two, the first one here; returns the floats from
+   one to the next. */
+static inline size_t opf_gemm_fetch_from(opf_gemm_tile *tile, size_t places, const float *panel, size_t k, size_t nr, size_t n)
 {
-    enum { PAGE = 1024 };
-    const size_t half = k * nr / 2, places = nr > OPF_LINE && half >= PAGE ? 2 : 1;
+    const size_t half = k * nr / 2;
     tile->next_b      = panel;
     tile->next_b_rate = (uint32_t)((nr + n * places - 1) / (n * places));
     tile->next_b_gap  = places == 2 ? (ptrdiff_t)half : tile->next_b_rate > OPF_LINE ? OPF_LINE : 0;
     return panel == NULL ? 0 : k * nr / places / n;
+}
+
+/* Memory gives more from two places at a time than from one, if they are pages apart: hardware that fetches ahead tells places
+   apart by their page. */
+static inline size_t opf_gemm_fetch(opf_gemm_tile *tile, const float *panel, size_t k, size_t nr, size_t n)
+{
+    enum { PAGE = 1024 };
+    return opf_gemm_fetch_from(tile, nr > OPF_LINE && k * nr / 2 >= PAGE ? 2 : 1, panel, k, nr, n);
 }
 
 typedef void (*opf_gemm_fn)(const opf_gemm_tile *tile, size_t rows, size_t cols); /* 1..mr, 1..nr */
@@ -95,6 +101,7 @@ typedef struct opf_gemm_strip {
     bool          every_other; /* a row's elements are its floats 0, 2, 4, ... */
     size_t        tiles;
     bool          fetches_rows; /* in each tile those of the one below, and so below the last one */
+    bool          bare;         /* the sums as they are: no bias, residual, bounds, then; whole vectors of one panel, c_stride nr */
     size_t        next_b_step;  /* floats between the shares of the next panel */
 } opf_gemm_strip;
 

@@ -246,9 +246,11 @@ static void run_strip(checker *check, int index)
     const size_t        mr = check->kern->mr, nr = check->kern->nr;
     for (int round = 0; round < 300 && !check->failed; round++) {
         const size_t kc = depths[check_random(check, 13)], rows = 1 + check_random(check, mr), tiles = check_random(check, 4), all = rows * tiles;
-        const size_t panels = 1 + check_random(check, 3), panel = (kc * nr + 15) / 16 * 16, apart = panel + check_random(check, 2) * 16;
-        const size_t cols = panels * nr - check_random(check, nr), stride = cols + check_random(check, 5);
-        const size_t apart_k = 1 + check_random(check, 2), span = kc == 0 ? 0 : (kc - 1) * apart_k + 1;
+        const bool   bare = check_random(check, 3) == 0;
+        const size_t panels = bare ? 1 : 1 + check_random(check, 3), panel = (kc * nr + 15) / 16 * 16, apart = panel + check_random(check, 2) * 16;
+        const size_t cols = bare ? nr / (1 + check_random(check, 2)) : panels * nr - check_random(check, nr);
+        const size_t stride = bare ? nr : cols + check_random(check, 5);
+        const size_t apart_k = bare ? 1 : 1 + check_random(check, 2), span = kc == 0 ? 0 : (kc - 1) * apart_k + 1;
         const size_t a_row = check_random(check, 4) ? kc * apart_k + check_random(check, 2) * check_random(check, 40) : 0;
         const size_t c_size = all == 0 ? 0 : (all - 1) * stride + cols;
         check_reset(check);
@@ -259,14 +261,14 @@ static void run_strip(checker *check, int index)
         check_fill(check, b, (panels - 1) * apart + panel, 1);
         check_fill(check, bias, panels * nr, 1);
         check_fill(check, residual, c_size, 1);
-        problem p = {.taps = 1, .kc = kc, .rows = rows, .cols = cols, .b = b, .bias = check_random(check, 2) ? bias : NULL,
-                     .residual = check_random(check, 2) ? residual : NULL, .residual_stride = (ptrdiff_t)stride,
-                     .lo = check_random(check, 2) ? -0.5f : -INFINITY, .hi = check_random(check, 2) ? 2.0f : INFINITY};
+        problem p = {.taps = 1, .kc = kc, .rows = rows, .cols = cols, .b = b, .bias = !bare && check_random(check, 2) ? bias : NULL,
+                     .residual = !bare && check_random(check, 2) ? residual : NULL, .residual_stride = (ptrdiff_t)stride,
+                     .lo = !bare && check_random(check, 2) ? -0.5f : -INFINITY, .hi = !bare && check_random(check, 2) ? 2.0f : INFINITY};
         opf_gemm_strip strip = {.tile = tile_of(&p, c, (ptrdiff_t)stride), .a = a, .a_row = (ptrdiff_t)a_row, .tiles = tiles,
-                                .every_other = apart_k == 2, .fetches_rows = check_random(check, 2)};
+                                .every_other = apart_k == 2, .bare = bare, .fetches_rows = check_random(check, 2)};
         static const opf_ew ends[] = {OPF_EW_COPY, OPF_EW_SWISH, OPF_EW_HARD_SWISH};
         strip.b_panel = apart;
-        strip.then    = ends[check_random(check, 3)];
+        strip.then    = ends[bare ? 0 : check_random(check, 3)];
         strip.param   = 1.25f;
         if (strip.then != OPF_EW_COPY) { /* instead of the clamp */
             p.lo = -INFINITY;

@@ -8,15 +8,15 @@
 
 enum { THIRD = 3 }; /* rows that share an address: base, base + a_row, base + 2 a_row */
 
-/* rows, vecs and apart (floats from one element of a row to the next) are constants in every caller; cols: of the last panel,
+/* rows, vecs, apart (floats from one element of a row to the next) and bare are constants in every caller; cols: of the last panel,
    > (vecs - 1) * V_N */
 V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, const float *bias, float *c, const float *residual,
                        size_t cols, const float *fetch_a, size_t fetch_rate, const float *fetch_b, const int rows, const int vecs,
-                       const int apart)
+                       const int apart, const bool bare)
 {
     const opf_gemm_tile *tile  = &s->tile;
     const v_f            bias0 = bias ? v_load(bias) : v_zero(), bias1 = bias && vecs > 1 ? v_load(bias + V_N) : v_zero();
-    const ptrdiff_t      one = s->a_row, two = 2 * one, c_stride = tile->c_stride, residual_stride = tile->residual_stride;
+    const ptrdiff_t      one = s->a_row, two = 2 * one, c_stride = bare ? NR : tile->c_stride, residual_stride = tile->residual_stride;
     const float         *at[MR / THIRD];
     v_f                  acc[MR][2], total[MR][2];
     const size_t         fetch_gap = fetch_rate > LINE ? LINE : 0;
@@ -44,6 +44,12 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
 #define NEXT(r)                                                                                                        \
     if (r < rows && r % THIRD == 0)                                                                                    \
         at[r / THIRD] += apart;
+#define KEEP(r)                                                                                                        \
+    if (r < rows) {                                                                                                    \
+        v_store(c + r * NR, acc[r][0]);                                                                                \
+        if (vecs > 1)                                                                                                  \
+            v_store(c + r * NR + V_N, acc[r][1]);                                                                      \
+    }
 #define STEPS(fetch)                                                                                                   \
     _Pragma("GCC unroll 2") for (; b != end; b += NR) {                                                                \
         const v_f b0 = v_load(b), b1 = v_load(b + V_N);                                                                \
@@ -75,6 +81,10 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     if (is_split) {
         EACH_ROW(JOIN)
     }
+    if (bare) {
+        EACH_ROW(KEEP)
+        return;
+    }
     const v_f lo = v_set(tile->lo), hi = v_set(tile->hi);
     if (residual) {
         EACH_ROW(ADD)
@@ -93,7 +103,7 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
 }
 
 /* cols: of all panels */
-V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows, const int apart)
+V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows, const int apart, const bool bare)
 {
     const opf_gemm_tile *tile = &s->tile;
     /* Rows that follow one another, perhaps with a little between: all of that is fetched. */
@@ -105,7 +115,8 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows, const 
         const float    *a = s->a + row * s->a_row, *b = tile->b;
         for (size_t n = 0; n < cols; n += NR, b += s->b_panel) {
             const size_t left = cols - n;
-            const float *bias = tile->bias ? tile->bias + n : NULL, *residual = tile->residual ? tile->residual + row * tile->residual_stride + n : NULL;
+            const float *bias = !bare && tile->bias ? tile->bias + n : NULL;
+            const float *residual = !bare && tile->residual ? tile->residual + row * tile->residual_stride + n : NULL;
             const float *fetch_a = n == 0 && fetches ? a + rows * s->a_row : NULL, *fetch_b = tile->next_b ? tile->next_b + i * s->next_b_step : NULL;
             float       *c = tile->c + row * tile->c_stride + n;
             size_t       fetch_rate = rate;
@@ -118,9 +129,9 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows, const 
             else if (fetch_a == NULL && fetch_b != NULL)
                 fetch_a = fetch_b;
             if (left > V_N)
-                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, fetch_rate, fetch_b, rows, 2, apart);
+                multiply(s, a, b, bias, c, residual, left < NR ? left : NR, fetch_a, fetch_rate, fetch_b, rows, 2, apart, bare);
             else
-                multiply(s, a, b, bias, c, residual, left, fetch_a, fetch_rate, fetch_b, rows, 1, apart);
+                multiply(s, a, b, bias, c, residual, left, fetch_a, fetch_rate, fetch_b, rows, 1, apart, bare);
         }
     }
 }
@@ -128,19 +139,23 @@ V_INLINE void strip(const opf_gemm_strip *s, size_t cols, const int rows, const 
 #define DEFINE(r)                                                                                                      \
     static void strip_##r(const opf_gemm_strip *s, size_t cols)                                                        \
     {                                                                                                                  \
-        strip(s, cols, r + 1, 1);                                                                                      \
+        strip(s, cols, r + 1, 1, false);                                                                               \
     }                                                                                                                  \
     static void other_##r(const opf_gemm_strip *s, size_t cols)                                                        \
     {                                                                                                                  \
-        strip(s, cols, r + 1, 2);                                                                                      \
+        strip(s, cols, r + 1, 2, false);                                                                               \
+    }                                                                                                                  \
+    static void bare_##r(const opf_gemm_strip *s, size_t cols)                                                         \
+    {                                                                                                                  \
+        strip(s, cols, r + 1, 1, true);                                                                                \
     }
 EACH_ROW(DEFINE)
 
 static void gemm_strip(const opf_gemm_strip *s, size_t rows, size_t cols)
 {
-#define ENTRY(r) {strip_##r, other_##r},
-    static void (*const table[MR][2])(const opf_gemm_strip *s, size_t cols) = {EACH_ROW(ENTRY)};
-    table[rows - 1][s->every_other](s, cols);
+#define ENTRY(r) {strip_##r, other_##r, bare_##r},
+    static void (*const table[MR][3])(const opf_gemm_strip *s, size_t cols) = {EACH_ROW(ENTRY)};
+    table[rows - 1][s->bare ? 2 : s->every_other](s, cols);
 }
 
 void OPF_K(gemm_strip_init)(opf_kern *kern)
