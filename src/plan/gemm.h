@@ -56,7 +56,9 @@ typedef struct opf_winograd {
     size_t       taps[2], tile[2];                       /* of an axis; pixels of a tile */
     size_t       down, across;                           /* tiles of an image */
     size_t       tiles, panels;                          /* of a unit, at most */
-    size_t       v_row, v_point, m_row, m_point;         /* floats between tiles and points */
+    bool         cached;                                 /* filters are found in L3 */
+    size_t       most;                                   /* panels that are multiplied together: those of several units */
+    size_t       v_row, v_point, m_panel, m_point;       /* floats between tiles, points and panels; M's tiles are nr apart */
 } opf_winograd;
 
 /* Columns of the result that lie in a tensor of their own, contiguous: from `first` to those of the next part. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/weights.h"
 
+#include "cpu/cpu.h"
+
 #include "base/map.h"
 #include "base/round.h"
 #include "kernels/kern.h"
@@ -256,6 +258,13 @@ void opf_weights_set_budget(opf_weights *weights, size_t bytes)
     (void)pthread_mutex_lock(&weights->lock);
     weights->budget = bytes;
     (void)pthread_mutex_unlock(&weights->lock);
+}
+
+bool opf_weights_stay_cached(const opf_weights *weights)
+{
+    enum { MOST = 112 << 20 };
+    const size_t l3 = opf_cpu_l3_bytes();
+    return 2 * weights->budget <= (l3 < MOST ? l3 : MOST);
 }
 
 static void build_plain(const opf_kern *kern, const opf_const *c, const int64_t *numbers, int64_t unit, void *dst, void *scratch)

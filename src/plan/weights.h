@@ -37,6 +37,9 @@ const void *opf_weights_get_now(opf_weights *weights, const opf_const *c, const 
    also when this one would exceed so many of it. */
 const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format, size_t extra, size_t budgets);
 void opf_weights_set_budget(opf_weights *weights, size_t bytes);
+/* Whether L3 holds all that a run reads of the weights and of forms that take their budget. Its cores share it, and often machines
+   that do not know of one another, so that it counts no more than 112 MB. */
+bool opf_weights_stay_cached(const opf_weights *weights);
 
 /* Threads to build with: run calls work(user, thread, threads) on each of them. */
 typedef struct opf_weights_team {

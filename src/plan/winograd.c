@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A unit is a block of tiles and a group of columns. The tiles are transformed to V[points][tiles][channels], multiplied with
- * the packed filters U[points][panels][channels][nr], and M[points][tiles][columns] is transformed back into the result with all
+ * the packed filters U[points][panels][channels][nr], and M[points][panels][tiles][nr] is transformed back into the result with all
  * that follows it: V and M stay in L2, U streams by once a block. Tiles are numbered over all images, so that small images
  * of a batch share blocks.
  */
@@ -26,6 +26,7 @@ typedef struct {
     float               *pixels;          /* of a result in planes: the lines of a row of tiles, until they are written */
     float               *panel, *filters; /* of the direct form, where sums are not finite */
     size_t               panel_index;     /* which one is there, or SIZE_MAX */
+    size_t               first_panel;     /* of M */
 } worker;
 
 typedef struct {
@@ -120,7 +121,8 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
     const opf_kern      *kern  = work->env->kern;
     const size_t         nr = kern->nr, parts = opf_divide_up(n, kern->mr), rows = n / parts, more = n % parts, size = g->kc * nr;
     opf_gemm_strip       strip = {.a_row = (ptrdiff_t)w->v_row,
-                                  .tile  = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)w->m_row, .lo = -INFINITY, .hi = INFINITY}};
+                                  .bare  = true,
+                                  .tile  = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)nr, .lo = -INFINITY, .hi = INFINITY}};
     for (size_t p = 0, points = opf_winograd_points(w); p < points; p++)
         for (size_t k = 0; k < n_panels; k++) {
             const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
@@ -129,15 +131,16 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
             next               = k + 1 < n_panels ? strip.tile.b + size
                                  : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size
                                                   : NULL;
-            strip.next_b_step  = opf_gemm_fetch(&strip.tile, next, g->kc, nr, parts);
+            strip.next_b_step  = w->cached && parts > 1 ? opf_gemm_fetch_from(&strip.tile, 1, next, g->kc, nr, parts) /* whole lines */
+                                                         : opf_gemm_fetch(&strip.tile, next, g->kc, nr, parts);
             strip.fetches_rows = k == 0;
             strip.a            = work->v + p * w->v_point;
-            strip.tile.c       = work->m + p * w->m_point + k * nr;
+            strip.tile.c       = work->m + p * w->m_point + k * w->m_panel;
             strip.tiles        = more; /* the first tiles have a row more */
             if (more != 0)
                 kern->gemm_strip(&strip, rows + 1, cols);
             strip.a += more * (rows + 1) * w->v_row;
-            strip.tile.c += more * (rows + 1) * w->m_row;
+            strip.tile.c += more * (rows + 1) * nr;
             strip.tile.next_b = next == NULL ? NULL : next + more * strip.next_b_step;
             strip.tiles       = parts - more;
             kern->gemm_strip(&strip, rows, cols);
@@ -183,7 +186,7 @@ static void finish_tile(worker *work, tile_place place, size_t i, size_t panel, 
     opf_winograd_output  out   = {.points         = (int)opf_winograd_window(w, axis_of(w)),
                                   .axes           = axes_of(w),
                                   .size           = (int)w->tile[axis_of(w)],
-                                  .m              = work->m + i * w->m_row + k * kern->nr,
+                                  .m              = work->m + (panel + k - work->first_panel) * w->m_panel + i * kern->nr,
                                   .m_point        = (ptrdiff_t)w->m_point,
                                   .bias           = at.bias,
                                   .c              = to->c + k * kern->nr,
@@ -242,6 +245,25 @@ static void finish_block(worker *work, size_t first, size_t n, size_t panel, siz
     }
 }
 
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Panels [panel, end) of a block, whose tiles are transformed. */
+static void compute_block(worker *work, size_t first, size_t n, size_t panel, size_t end)
+{
+    const opf_winograd *w = &work->args->winograd;
+    while (panel < end) {
+        const size_t next = least_of(end, panel + w->most);
+        work->first_panel = panel;
+        multiply(work, n, panel, next - panel);
+        for (; panel < next; panel += w->panels)
+            finish_block(work, first, n, panel, least_of(next - panel, w->panels));
+        panel = next;
+    }
+}
+
 static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worker *work, char *scratch)
 {
     const opf_winograd *w  = &g->winograd;
@@ -255,7 +277,7 @@ static size_t scratch_layout(const opf_gemm_args *g, const opf_kern *kern, worke
     work->window = (float *)(void *)(scratch + at);
     at += g->a_col == 1 ? 0 : opf_round_64(points * g->kc * sizeof(float));
     work->pixels = (float *)(void *)(scratch + at);
-    at += g->c_col == 1 ? 0 : opf_round_64(w->tile[0] * w->tile[1] * w->tiles * w->m_row * sizeof(float));
+    at += g->c_col == 1 ? 0 : opf_round_64(w->tile[0] * w->tile[1] * w->tiles * w->panels * kern->nr * sizeof(float));
     work->panel = (float *)(void *)(scratch + at);
     at += opf_round_64(g->taps * g->kc * kern->nr * sizeof(float));
     work->filters = (float *)(void *)(scratch + at);
@@ -269,18 +291,15 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     const opf_gemm_args *g    = args;
     const opf_winograd  *w    = &g->winograd;
     worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
-    size_t               all  = g->images * w->down * w->across, shares = opf_divide_up(g->panels, w->panels), transformed = SIZE_MAX;
+    size_t               all  = g->images * w->down * w->across, shares = opf_divide_up(g->panels, w->panels);
     (void)scratch_layout(g, env->kern, &work, scratch);
-    for (size_t unit = begin; unit < end; unit++) {
-        size_t source = unit / shares, block = source / g->groups, panel = unit % shares * w->panels;
-        size_t first = block * w->tiles, n = all - first < w->tiles ? all - first : w->tiles;
-        size_t n_panels = g->panels - panel < w->panels ? g->panels - panel : w->panels;
+    for (size_t unit = begin, last; unit < end; unit = last) {
+        const size_t source = unit / shares, block = source / g->groups, panel = unit % shares * w->panels;
+        const size_t first = block * w->tiles, n = all - first < w->tiles ? all - first : w->tiles;
+        last = least_of(end, (source + 1) * shares); /* all units of a block that are here */
         work.group = source % g->groups;
-        if (transformed != source)
-            transform_tiles(&work, first, n);
-        transformed = source;
-        multiply(&work, n, panel, n_panels);
-        finish_block(&work, first, n, panel, n_panels);
+        transform_tiles(&work, first, n);
+        compute_block(&work, first, n, panel, least_of(g->panels, panel + (last - unit) * w->panels));
     }
 }
 
@@ -296,11 +315,7 @@ void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t ima
         const size_t at = all * block / blocks, n = all * (block + 1) / blocks - at;
         for (work.group = 0; work.group < g->groups; work.group++) {
             transform_tiles(&work, from + at, n);
-            for (size_t panel = 0; panel < g->panels; panel += w->panels) {
-                const size_t n_panels = g->panels - panel < w->panels ? g->panels - panel : w->panels;
-                multiply(&work, n, panel, n_panels);
-                finish_block(&work, from + at, n, panel, n_panels);
-            }
+            compute_block(&work, from + at, n, 0, g->panels);
         }
     }
 }
@@ -342,10 +357,12 @@ static size_t points_of(const form *f)
 }
 
 /* Other taps than 3x3 save less; their filters grow less, too. */
-static bool is_faster(const opf_gemm_args *args, const form *f, bool wide)
+static bool is_faster(const opf_gemm_args *args, const form *f, bool wide, bool cached)
 {
     const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->groups * args->kc * args->n;
-    const size_t large = wide ? OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 : OPF_COST_WINOGRAD_TILES_OF_LARGE;
+    const size_t large = !wide                 ? OPF_COST_WINOGRAD_TILES_OF_LARGE
+                         : cached && area == 4 ? OPF_COST_WINOGRAD_TILES_OF_CACHED
+                                               : OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512;
     const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
     const size_t channels = args->kc < args->n ? args->kc : args->n, pixels = args->images * args->m;
     if ((f->tile[0] == 4 || f->tile[1] == 4) && OPF_COST_WINOGRAD_LARGEST_TILE < 4)
@@ -363,15 +380,26 @@ static bool is_faster(const opf_gemm_args *args, const form *f, bool wide)
  * a block as large as can be, which reads V from beyond L2 once a group of columns, may read less in all (VGG-16's layers of
  * 512 channels on 28x28: 67 MB for 151 MB).
  */
-static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t filter_bytes, size_t groups)
+static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t nr, size_t filter_bytes, size_t groups)
 {
     enum { FEWEST = 16, MOST = 64, MOST_BEYOND = 112 };
     const size_t l2 = opf_cpu_l2_bytes(), v_bytes = opf_winograd_points(w) * sizeof(float) * w->v_row;
-    const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->m_row, fit = l2 / 4 * 3 / (v_bytes + m_bytes);
+    const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->panels * nr;
+    const size_t room = filter_bytes > l2 / 2 ? l2 / 4 * 3 : l2 / 8 * 5 - filter_bytes, fit = room / (v_bytes + m_bytes);
     const size_t within = opf_divide_up(all, fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit), beyond = opf_divide_up(all, MOST_BEYOND);
     if (filter_bytes > l2 / 2 && (within - beyond) * filter_bytes > groups * all * v_bytes)
         return opf_divide_up(all, beyond);
     return opf_divide_up(all, within);
+}
+
+/* Panels that are multiplied together: all that a thread has, as long as their M stays in L2, with V if that does. Then V is read from
+   L2 by panels that follow one another, and filters come from one place. */
+static size_t panels_of_block(const opf_winograd *w, size_t nr, size_t panels)
+{
+    const size_t l2 = opf_cpu_l2_bytes(), v_bytes = opf_winograd_points(w) * sizeof(float) * w->tiles * w->v_row;
+    const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->tiles * w->panels * nr;
+    const size_t units = (v_bytes < l2 / 4 * 3 ? l2 / 4 * 3 - v_bytes : l2 / 2) / m_bytes;
+    return least_of(panels, w->panels * (units == 0 ? 1 : units));
 }
 
 /* The transformed filters, in place of the taps; NULL: the budget has no more room. A batch has room for twice as much, as its
@@ -394,12 +422,13 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     const float      *u    = NULL;
     const form       *f    = NULL;
     opf_weight_format format;
+    const bool        cached = opf_weights_stay_cached(planner->options->weights);
     if (planner->options->exact || !can_be(args))
         return;
     for (size_t i = 0; u == NULL && i < sizeof forms / sizeof *forms; i++) { /* where one is too large, a smaller one may still be paid for */
         f = &forms[i];
         if ((int64_t)f->taps[0] == args->window.kernel[1] && (int64_t)f->taps[1] == args->window.kernel[2] &&
-            is_faster(args, f, kern->level == OPF_CPU_AVX512))
+            is_faster(args, f, kern->level == OPF_CPU_AVX512, cached))
             u = filters_of(planner, args, w, f, &format);
     }
     if (u == NULL)
@@ -409,6 +438,7 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     plan->u              = u;
     plan->filters        = w;
     plan->kernel         = f->kernel;
+    plan->cached         = cached;
     memcpy(plan->taps, f->taps, sizeof plan->taps);
     memcpy(plan->tile, f->tile, sizeof plan->tile);
     plan->down           = opf_divide_up((size_t)args->window.out[1], f->tile[0]);
@@ -416,10 +446,11 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     plan->panels         = opf_divide_up(panels, opf_divide_up(panels, most));
     /* Rows of V do not follow one another at a power of two, which would map them to few sets of L1. */
     plan->v_row   = (args->kc + 15) / 16 * 16 + 16;
-    plan->m_row   = plan->panels * kern->nr;
-    plan->tiles   = tiles_of_block(plan, tiles_of(args, f), (size_t)format.bytes, opf_divide_up(panels, plan->panels));
+    plan->tiles   = tiles_of_block(plan, tiles_of(args, f), kern->nr, (size_t)format.bytes, opf_divide_up(panels, plan->panels));
     plan->v_point = plan->tiles * plan->v_row + 16;
-    plan->m_point = plan->tiles * plan->m_row + 16;
+    plan->most    = panels_of_block(plan, kern->nr, panels);
+    plan->m_panel = plan->tiles * kern->nr;
+    plan->m_point = plan->most * plan->m_panel + 16;
 }
 
 void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan_step *step)
