@@ -349,8 +349,8 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
         opf_winograd_step(kept, kern, &step);
     if (kept->rows == OPF_ROWS_PLANES)
         opf_planes_step(kept, &step);
-    if (step.run == opf_gemm_run) {
-        if (planner->product != NULL && kept->b != NULL && kept->groups == 1 && step.units != 0)
+    if (step.run == opf_gemm_run || kept->winograd.u != NULL) {
+        if (planner->product != NULL && (kept->b != NULL || kept->winograd.u != NULL) && kept->groups == 1 && step.units != 0)
             planner->product->ahead = kept;
         planner->product = kept;
     }

@@ -2,7 +2,6 @@
 /* Running a product step: the order of blocks, panels and tiles, and what follows the products. */
 #include "plan/gemm_run.h"
 #include "base/round.h"
-#include "cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,33 +19,6 @@ typedef struct strip {
     size_t        next_a_end;
 } strip;
 
-/* The panels before the last one that fetch a panel's worth of what the product behind this one reads first, each beside its next. */
-static size_t panels_ahead(const opf_gemm_worker *w, size_t floats)
-{
-    const opf_gemm_args *g = w->args;
-    const size_t         most = w->env->kern->nr <= OPF_LINE || g->beside != NULL || floats == 0 ? 0 : w->ahead_floats / floats;
-    return most < g->panels ? most : g->panels - 1;
-}
-
-static void fetch_beside(const opf_gemm_worker *w, strip *s, size_t floats)
-{
-    const float *ahead  = w->ahead + (panels_ahead(w, floats) - w->left) * floats;
-    s->tile.next_b_rate = (uint32_t)opf_divide_up(w->env->kern->nr, s->tiles);
-    s->tile.next_b_gap  = ((intptr_t)ahead - (intptr_t)s->next_b) / (ptrdiff_t)sizeof(float);
-    s->next_b_step      = floats / s->tiles;
-}
-
-/* What is left of it, in the last panel, as far as that gets with a line of each half a k. */
-static void fetch_ahead(const opf_gemm_worker *w, strip *s, size_t k)
-{
-    const size_t nr = w->env->kern->nr, halves = nr > OPF_LINE ? 2 : 1, all = s->tiles * k, done = panels_ahead(w, k * nr) * k * nr;
-    const size_t rate   = all == 0 ? 0 : opf_divide_up(w->ahead_floats - done, halves * all);
-    s->next_b           = rate == 0 ? NULL : w->ahead + done;
-    s->tile.next_b_rate = (uint32_t)(rate < OPF_LINE ? rate : OPF_LINE);
-    s->tile.next_b_gap  = halves == 1 ? 0 : (ptrdiff_t)(all * s->tile.next_b_rate);
-    s->next_b_step      = k * s->tile.next_b_rate;
-}
-
 /* Of the next panel a share is fetched in each tile of the block. One that is read once and large is fetched as it is read, so far
    ahead as memory takes: behind it the next one follows. */
 static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, size_t panel)
@@ -56,8 +28,10 @@ static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, siz
     const size_t nr = w->env->kern->nr;
     const size_t k = s->tile.taps * s->tile.kc, floats = k * nr;
     const bool   is_last = panel + 1 == g->panels;
-    if (w->ahead_floats != 0 && w->left == 0) {
-        fetch_ahead(w, s, k);
+    const size_t before  = g->beside != NULL ? 0 : opf_ahead_panels(&w->ahead, nr, floats, g->panels);
+    if (w->ahead.floats != 0 && w->left == 0) {
+        s->next_b_step = opf_ahead_rest(&w->ahead, before * floats, &s->tile, nr, k, s->tiles);
+        s->next_b      = s->tile.next_b;
         return;
     }
     if (g->b == NULL || k == 0 || g->panels * g->blocks == 1)
@@ -73,8 +47,8 @@ static void prefetch_panel(const opf_gemm_worker *w, strip *s, size_t group, siz
     else
         s->next_b = is_last ? s->tile.b - panel * g->taps * g->kc * nr : s->tile.b + g->taps * g->kc * nr;
     s->next_b_step = opf_gemm_fetch(&s->tile, s->next_b, k, nr, s->tiles);
-    if (w->left != 0 && w->left <= panels_ahead(w, floats))
-        fetch_beside(w, s, floats);
+    if (w->left != 0 && w->left <= before)
+        s->next_b_step = opf_ahead_beside(&w->ahead, before - w->left, &s->tile, nr, floats, s->tiles);
 }
 
 /* Of the image, what the next block adds is fetched with the first panel: a line each tile. */
@@ -399,20 +373,6 @@ static const float *scaled_panel(opf_gemm_worker *w, size_t image, size_t group,
     return w->scaled + panel * g->kc * nr;
 }
 
-/* Where this thread most likely begins in the product behind this one: units are dealt out in equal shares. */
-static void find_ahead(opf_gemm_worker *w, size_t begin)
-{
-    const opf_gemm_args *g = w->args, *next = g->ahead;
-    if (next == NULL)
-        return;
-    const size_t most = opf_cpu_l2_bytes() / 2 / sizeof(float); /* the operands of this one need the rest */
-    const size_t units = g->images * g->groups * g->blocks * g->panels, others = next->images * next->blocks * next->panels;
-    const size_t panel = begin * others / units % next->panels, floats = next->taps * next->kc * w->env->kern->nr;
-    w->ahead        = next->b + panel * floats;
-    w->ahead_floats = floats * (next->tiles == 1 ? next->panels - panel : 1); /* one tile: all of them are read once */
-    w->ahead_floats = w->ahead_floats < most ? w->ahead_floats : most;
-}
-
 /* Units in the order image, group, then block and panel: with packed weights a block keeps its rows in cache while
    panels stream by; with b of this run a panel is packed once and used by all blocks. */
 void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t end, void *scratch)
@@ -420,7 +380,7 @@ void opf_gemm_run(const opf_run_env *env, const void *args, size_t begin, size_t
     const opf_gemm_args *g = args;
     opf_gemm_worker      w = {.env = env, .args = g, .n_k = g->taps * g->kc, .scaled_image = SIZE_MAX, .left = SIZE_MAX};
     (void)scratch_layout(g, env->kern, &w, scratch);
-    find_ahead(&w, begin);
+    w.ahead = opf_ahead_of(env, g, begin);
     const bool   by_rows = goes_by_rows(g, env->kern);
     const size_t panels  = opf_gemm_panels_at_once(g, env->kern);
     size_t     nr = env->kern->nr, prepared = SIZE_MAX, packed = SIZE_MAX;

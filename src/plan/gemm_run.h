@@ -3,7 +3,7 @@
 #ifndef OPF_PLAN_GEMM_RUN_H
 #define OPF_PLAN_GEMM_RUN_H
 
-#include "plan/gemm.h"
+#include "plan/gemm_ahead.h"
 
 typedef struct opf_gemm_worker {
     const opf_run_env   *env;
@@ -17,8 +17,8 @@ typedef struct opf_gemm_worker {
     float               *tile;     /* [OPF_GEMM_WAITING*mr][nr] for the epilogue */
     float               *beside;   /* [block][mr][nr]: what the product beside makes of the block, for one panel */
     float               *program;  /* scratch of prologue and epilogue */
-    const float         *ahead; /* what the product behind this one reads first */
-    size_t               ahead_floats, left; /* so much of it is to be fetched; units behind the one at hand */
+    opf_ahead            ahead;
+    size_t               left; /* units behind the one at hand */
     size_t               first_k, n_k; /* the part of a row that is multiplied now */
     size_t               in_place, copied; /* LINES: tiles [in_place, copied) of the block read the image, the others copies */
     const float         *line;             /* where the first of them does */

@@ -7,6 +7,7 @@
  */
 #include "plan/winograd.h"
 #include "plan/cost_table.h"
+#include "plan/gemm_ahead.h"
 
 #include "cpu/cpu.h"
 #include "base/round.h"
@@ -27,6 +28,7 @@ typedef struct {
     float               *panel, *filters; /* of the direct form, where sums are not finite */
     size_t               panel_index;     /* which one is there, or SIZE_MAX */
     size_t               first_panel;     /* of M */
+    opf_ahead            ahead;           /* in the last block; else none */
 } worker;
 
 typedef struct {
@@ -123,7 +125,8 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
     opf_gemm_strip       strip = {.a_row = (ptrdiff_t)w->v_row,
                                   .bare  = true,
                                   .tile  = {.taps = 1, .kc = g->kc, .c_stride = (ptrdiff_t)nr, .lo = -INFINITY, .hi = INFINITY}};
-    for (size_t p = 0, points = opf_winograd_points(w); p < points; p++)
+    const size_t         points = opf_winograd_points(w), before = opf_ahead_panels(&work->ahead, nr, size, points * n_panels);
+    for (size_t p = 0; p < points; p++)
         for (size_t k = 0; k < n_panels; k++) {
             const size_t left = g->n - (panel + k) * nr, cols = left <= nr / 2 ? nr / 2 : nr; /* whole vectors */
             const float *next;
@@ -131,8 +134,15 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
             next               = k + 1 < n_panels ? strip.tile.b + size
                                  : p + 1 < points ? w->u + (((p + 1) * g->groups + work->group) * g->panels + panel) * size
                                                   : NULL;
-            strip.next_b_step  = w->cached && parts > 1 ? opf_gemm_fetch_from(&strip.tile, 1, next, g->kc, nr, parts) /* whole lines */
-                                                         : opf_gemm_fetch(&strip.tile, next, g->kc, nr, parts);
+            const size_t behind = (points - p) * n_panels - k - 1; /* products */
+            if (behind == 0 && work->ahead.floats != 0)
+                strip.next_b_step = opf_ahead_rest(&work->ahead, before * size, &strip.tile, nr, g->kc, parts);
+            else
+                strip.next_b_step = w->cached && parts > 1 ? opf_gemm_fetch_from(&strip.tile, 1, next, g->kc, nr, parts) /* whole lines */
+                                                            : opf_gemm_fetch(&strip.tile, next, g->kc, nr, parts);
+            if (behind != 0 && behind <= before)
+                strip.next_b_step = opf_ahead_beside(&work->ahead, before - behind, &strip.tile, nr, size, parts);
+            next               = strip.tile.next_b;
             strip.fetches_rows = k == 0;
             strip.a            = work->v + p * w->v_point;
             strip.tile.c       = work->m + p * w->m_point + k * w->m_panel;
@@ -251,12 +261,13 @@ static size_t least_of(size_t a, size_t b)
 }
 
 /* Panels [panel, end) of a block, whose tiles are transformed. */
-static void compute_block(worker *work, size_t first, size_t n, size_t panel, size_t end)
+static void compute_block(worker *work, size_t first, size_t n, size_t panel, size_t end, opf_ahead ahead)
 {
     const opf_winograd *w = &work->args->winograd;
     while (panel < end) {
         const size_t next = least_of(end, panel + w->most);
         work->first_panel = panel;
+        work->ahead       = next == end ? ahead : (opf_ahead){NULL, 0};
         multiply(work, n, panel, next - panel);
         for (; panel < next; panel += w->panels)
             finish_block(work, first, n, panel, least_of(next - panel, w->panels));
@@ -292,6 +303,7 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     const opf_winograd  *w    = &g->winograd;
     worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
     size_t               all  = g->images * w->down * w->across, shares = opf_divide_up(g->panels, w->panels);
+    const opf_ahead      ahead = opf_ahead_of(env, g, begin);
     (void)scratch_layout(g, env->kern, &work, scratch);
     for (size_t unit = begin, last; unit < end; unit = last) {
         const size_t source = unit / shares, block = source / g->groups, panel = unit % shares * w->panels;
@@ -299,7 +311,7 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
         last = least_of(end, (source + 1) * shares); /* all units of a block that are here */
         work.group = source % g->groups;
         transform_tiles(&work, first, n);
-        compute_block(&work, first, n, panel, least_of(g->panels, panel + (last - unit) * w->panels));
+        compute_block(&work, first, n, panel, least_of(g->panels, panel + (last - unit) * w->panels), last == end ? ahead : (opf_ahead){NULL, 0});
     }
 }
 
@@ -315,7 +327,7 @@ void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t ima
         const size_t at = all * block / blocks, n = all * (block + 1) / blocks - at;
         for (work.group = 0; work.group < g->groups; work.group++) {
             transform_tiles(&work, from + at, n);
-            compute_block(&work, from + at, n, 0, g->panels);
+            compute_block(&work, from + at, n, 0, g->panels, (opf_ahead){NULL, 0});
         }
     }
 }
@@ -453,13 +465,19 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     plan->m_point = plan->most * plan->m_panel + 16;
 }
 
+size_t opf_winograd_units(const opf_gemm_args *args)
+{
+    const opf_winograd *w   = &args->winograd;
+    const size_t        all = args->images * w->down * w->across;
+    return opf_divide_up(all, w->tiles) * args->groups * opf_divide_up(args->panels, w->panels);
+}
+
 void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan_step *step)
 {
     const opf_winograd *w   = &args->winograd;
-    size_t              all = args->images * w->down * w->across;
     worker              work;
     step->kernel        = w->kernel;
     step->run           = run_winograd;
-    step->units         = opf_divide_up(all, w->tiles) * args->groups * opf_divide_up(args->panels, w->panels);
+    step->units         = opf_winograd_units(args);
     step->scratch_bytes = scratch_layout(args, kern, &work, NULL);
 }

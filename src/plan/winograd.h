@@ -29,6 +29,7 @@ static inline bool opf_winograd_reads_planes(const opf_winograd *w)
 void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const opf_const *w);
 
 /* The run, units and scratch of a step whose args have winograd. */
+size_t opf_winograd_units(const opf_gemm_args *args);
 void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan_step *step);
 /* Lines [first, end) of an image: whole rows of tiles (plan/bands.h). */
 void opf_winograd_run_lines(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch);
