@@ -15,7 +15,7 @@ enum { PIXELS = 7 }; /* of a block: 14 or 21 sums, up to 14 weights of 32 regist
 #else
 enum { PIXELS = 4 };
 #endif
-enum { LINES = 2, FEW = 4, DOWN = 0 /* all lines */, CHUNK = 8 * V_N /* channels */ };
+enum { LINES = 2, FEW = 4, DOWN = 0 /* all lines */, CHUNK = 128 /* channels */ };
 
 /* The end of `size` pixels, their sums to dst. */
 V_INLINE void finish(const opf_depthwise *d, const v_f *acc, float *dst, size_t n, const int size)
