@@ -28,8 +28,8 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     if (r < rows && r % THIRD == 0)                                                                                    \
         at[r / THIRD] = a + r * one;
     EACH_ROW(START)
-    {
-        float *line = c; /* stores to lines that are not in cache would wait at the end, all at once */
+    if (!bare) {
+        float *line = c; /* stores to lines that are not in cache would wait at the end, all at once; bare sums go to L2 */
         for (int r = 0; r < rows; r++, line += c_stride)
             for (int n = 0; n < vecs * V_N; n += LINE)
                 __builtin_prefetch(line + n, 1, 3);
