@@ -98,7 +98,7 @@ typedef struct opf_gemm_strip {
     ptrdiff_t     a_row;
     opf_ew        then;  /* instead of the clamp: SWISH or HARD_SWISH; COPY: neither */
     float         param; /* of SWISH */
-    bool          every_other; /* a row's elements are its floats 0, 2, 4, ... */
+    bool          every_other; /* a row's elements are its floats 0, 2, 4, ...; then is COPY */
     size_t        tiles;
     bool          fetches_rows; /* in each tile those of the one below, and so below the last one */
     bool          bare;         /* the sums as they are: no bias, residual, bounds, then; whole vectors of one panel, c_stride nr */

@@ -268,7 +268,7 @@ static void run_strip(checker *check, int index)
                                 .every_other = apart_k == 2, .bare = bare, .fetches_rows = check_random(check, 2)};
         static const opf_ew ends[] = {OPF_EW_COPY, OPF_EW_SWISH, OPF_EW_HARD_SWISH};
         strip.b_panel = apart;
-        strip.then    = ends[bare ? 0 : check_random(check, 3)];
+        strip.then    = ends[bare || apart_k == 2 ? 0 : check_random(check, 3)];
         strip.param   = 1.25f;
         if (strip.then != OPF_EW_COPY) { /* instead of the clamp */
             p.lo = -INFINITY;

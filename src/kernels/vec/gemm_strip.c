@@ -93,9 +93,9 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
 #define SWISHED(x) v_swish(x, s->param)
 #define SWISH(r)   FINISH(r, SWISHED)
 #define HARD(r)    FINISH(r, v_hard_swish)
-    if (s->then == OPF_EW_SWISH) {
+    if (apart == 1 && s->then == OPF_EW_SWISH) {
         EACH_ROW(SWISH)
-    } else if (s->then == OPF_EW_HARD_SWISH) {
+    } else if (apart == 1 && s->then == OPF_EW_HARD_SWISH) {
         EACH_ROW(HARD)
     } else {
         EACH_ROW(CLAMP)
