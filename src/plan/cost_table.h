@@ -17,8 +17,7 @@ enum {
     OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512  = 17,      /* them wait for filters of 2.25 times the bytes; AVX-512: of few filters */
     OPF_COST_WINOGRAD_LARGE                 = 4194304, /* bytes of transformed filters, from where on */
     OPF_COST_WINOGRAD_TILES_OF_LARGE        = 12,      /* the pixels of so many tiles pay for reading them */
-    OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 = 16,      /* which products of twice the speed wait for sooner; tiles of 2 */
-    OPF_COST_WINOGRAD_TILES_OF_CACHED       = 12,      /* may wait longer where all weights stay in L3 (opf_weights_stay_cached) */
+    OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512 = 16,      /* which products of twice the speed wait for sooner */
     OPF_COST_WINOGRAD_PIXELS_OF_TILE        = 9        /* of 16, that lie inside the image on average */
 };
 

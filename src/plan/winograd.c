@@ -368,12 +368,14 @@ static size_t points_of(const form *f)
     return (f->tile[0] + f->taps[0] - 1) * (f->tile[1] + f->taps[1] - 1);
 }
 
-/* Other taps than 3x3 save less; their filters grow less, too. */
+/* Other taps than 3x3 save less; their filters grow less, too. cached: they come from L3, where the bounds of the table are those of
+   filters that come from memory. */
 static bool is_faster(const opf_gemm_args *args, const form *f, bool wide, bool cached)
 {
+    enum { TILES_OF_CACHED = 12 };
     const size_t tiles = tiles_of(args, f), area = f->tile[0] * f->tile[1], bytes = points_of(f) * sizeof(float) * args->groups * args->kc * args->n;
     const size_t large = !wide                 ? OPF_COST_WINOGRAD_TILES_OF_LARGE
-                         : cached && area == 4 ? OPF_COST_WINOGRAD_TILES_OF_CACHED
+                         : cached && area == 4 ? TILES_OF_CACHED
                                                : OPF_COST_WINOGRAD_TILES_OF_LARGE_AVX512;
     const size_t fours = wide && args->n < args->kc ? OPF_COST_WINOGRAD_TILES_OF_FOUR_AVX512 : OPF_COST_WINOGRAD_TILES_OF_FOUR;
     const size_t channels = args->kc < args->n ? args->kc : args->n, pixels = args->images * args->m;

@@ -51,6 +51,26 @@ static void test_factors_in_weights(void **state)
     CHECK_ALL(cases);
 }
 
+/* Every other channel, read where it lies; and what follows in the kernel of strips. */
+static void test_every_other_channel(void **state)
+{
+    static const test_case cases[] = {
+        {"!reference", sizes,
+         "g (float[N,3,H,W] x, float[24,3,1,1] w, float[40,12,1,1] w2, float[40] w3) => (y)"
+         "<int64[1] a = {1}, int64[1] b = {24}, int64[1] one = {1}, int64[1] two = {2}>"
+         "{ c = Conv(x, w) s = Slice(c, a, b, one, two) d = Conv(s, w2, w3) y = Relu(d) }"},
+        {"!reference", sizes,
+         "g (float[N,3,H,W] x, float[34,3,1,1] w, float[17,17,1,1] w2) => (y)"
+         "<int64[1] a = {0}, int64[1] b = {34}, int64[1] one = {1}, int64[1] two = {2}>"
+         "{ c = Conv(x, w) s = Slice(c, a, b, one, two) d = Conv(s, w2) e = Add(d, s) t = Sigmoid(e) y = Mul(e, t) }"},
+        {"!reference", "N=1 H=1 W=1; N=1 H=1 W=5; N=2 H=9 W=23",
+         "g (float[N,3,H,W] x, float[16,3,1,1] w, float[300,16,1,1] w2) => (y)"
+         "{ c = Conv(x, w) d = Conv(c, w2) y = HardSwish(d) }"},
+    };
+    (void)state;
+    CHECK_ALL(cases);
+}
+
 static void test_numbers_and_chains(void **state)
 {
     static const test_case cases[] = {
@@ -93,7 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_groups), cmocka_unit_test(test_bands),
         cmocka_unit_test(test_factors_in_weights),
-        cmocka_unit_test(test_numbers_and_chains),
+        cmocka_unit_test(test_every_other_channel), cmocka_unit_test(test_numbers_and_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
