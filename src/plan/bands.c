@@ -122,7 +122,7 @@ static bool hands_on(const opf_plan *plan, uint32_t i)
     const opf_buffer      *buffer = &plan->buffers[from->y.buffer];
     const size_t           bytes  = from->images * from->out * from->out_line * sizeof(float), l2 = opf_cpu_l2_bytes();
     return from->y.buffer == to->x.buffer && from->y.bytes == 0 && to->x.bytes == 0 && from->out_line != 0 && from->out_line == to->in_line &&
-           from->out == to->in && from->images == to->images && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i &&
+           from->out == to->in && from->images == to->images && !from->stores && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i &&
            buffer->last == i + 1 && buffer->touched == 2 && buffer->bytes == bytes && bytes >= l2 / 2 && from->weights <= l2 / 4 &&
            to->weights <= l2 / 4;
 }

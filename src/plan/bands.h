@@ -20,6 +20,7 @@ typedef struct opf_image_lines {
     int64_t window, stride, pad;
     int64_t step;              /* first is a multiple of it, and so is end where it is not that of the image */
     size_t  weights;           /* bytes that each band reads again */
+    bool    stores;            /* more than the result: lines that two bands need would be written by two threads */
 } opf_image_lines;
 
 /* Says of the latest step how it goes by lines. */

@@ -231,6 +231,7 @@ static opf_status tell_lines(opf_planner *planner, const opf_gemm_args *g, opf_e
     lines.out_line = g->c_col == 1 && g->c_row == (ptrdiff_t)(g->groups * g->n) ? (size_t)(w->out[2] * g->c_row) : 0;
     lines.step     = winograd ? (int64_t)g->winograd.tile[0] : 1;
     lines.weights  = blocked ? 0 : g->groups * g->panels * kern->nr * (winograd ? opf_winograd_points(&g->winograd) : g->taps) * g->kc * sizeof(float);
+    lines.stores   = g->epilogue.program.n != 0 && g->epilogue.program.n_stores != 0;
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

@@ -354,6 +354,7 @@ static opf_status tell_lines(opf_planner *planner, const depthwise_args *d, opf_
     lines.in_line  = dense_in ? (size_t)w->in_stride[1] : 0;
     lines.out_line = d->y_channel == 1 && d->y_pixel == channels ? (size_t)(w->out[2] * channels) : 0;
     lines.weights  = d->taps * d->channels * (d->in == 0 ? 1 : d->in) * sizeof(float);
+    lines.stores   = d->has_epilogue && d->epilogue.program.n_stores != 0;
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

@@ -269,7 +269,8 @@ static opf_status tell_lines(opf_planner *planner, const pool_args *p, const opf
                                    .window   = (p->windows.kernel[0] - 1) * p->windows.dilation[0] + 1,
                                    .stride   = p->windows.stride[0],
                                    .pad      = p->windows.pad_begin[0],
-                                   .step     = 1};
+                                   .step     = 1,
+                                   .stores   = p->epilogue.program.n != 0 && p->epilogue.program.n_stores != 0};
     return opf_plan_goes_by_lines(planner, &lines, error);
 }
 

@@ -56,13 +56,13 @@ static void test_chains(void **state)
          "g (float[N,3,H,W] x, float[64,3,5,5] w, float[32,64,1,1] w2) => (y)"
          "{ a = Conv<pads = [2,2,2,2]>(x, w) m = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(a)"
          "  v = AveragePool<kernel_shape = [2,3], pads = [1,1,0,1]>(m) y = Conv(v, w2) }"},
-        /* What steps read beside the image, and results on the way. */
+        /* What steps read beside the image, and what the last one writes beside it. */
         {JOINED, "N=1 H=84 W=115; N=2 H=55 W=89",
          "g (float[N,16,H,W] x, float[64,16,1,1] w, float[64,1,3,3] w2, float[N,64,H,W] r, float[64,1,1] q) => (y)"
          "{ a = Conv(x, w) s = Sigmoid(a) b = Mul(a, s) c = Add(b, r) d = Conv<group = 64, pads = [1,1,1,1]>(c, w2) e = Mul(d, q) y = Tanh(e) }"},
         {JOINED, "N=1 H=84 W=115; N=2 H=55 W=89",
          "g (float[N,16,H,W] x, float[64,16,1,1] w, float[64,1,3,3] w2) => (s, y)"
-         "{ a = Conv(x, w) s = Sigmoid(a) b = Mul(a, s) y = Conv<group = 64, pads = [1,1,1,1]>(b, w2) }"},
+         "{ a = Conv(x, w) b = Conv<group = 64, pads = [1,1,1,1]>(a, w2) s = Sigmoid(b) y = Mul(b, s) }"},
         /* Whole rows of tiles. */
         {JOINED "winograd_f32_4x4", "N=1 H=100 W=197; N=2 H=61 W=170",
          "g (float[N,3,H,W] x, float[32,3,3,3] w, float[32,32,3,3] w2, float[32] w3) => (y)"
@@ -97,6 +97,9 @@ static void test_not_joined(void **state)
         {"!" JOINED, "N=1 H=84 W=115", /* it is an output */
          "g (float[N,16,H,W] x, float[64,16,1,1] w, float[64,1,3,3] w2) => (y, a)"
          "{ a = Conv(x, w) y = Conv<group = 64, pads = [1,1,1,1]>(a, w2) }"},
+        {"!" JOINED, "N=1 H=84 W=115", /* lines that two bands need would be written to s by two threads */
+         "g (float[N,16,H,W] x, float[64,16,1,1] w, float[64,1,3,3] w2) => (s, y)"
+         "{ a = Conv(x, w) s = Sigmoid(a) b = Mul(a, s) y = Conv<group = 64, pads = [1,1,1,1]>(b, w2) }"},
         {"!" JOINED, "N=1 H=84 W=115", /* the next step reads it twice */
          "g (float[N,16,H,W] x, float[64,16,1,1] w, float[64,1,3,3] w2) => (y)"
          "{ a = Conv(x, w) b = Conv<group = 64, pads = [1,1,1,1]>(a, w2) y = Add(b, a) }"},
