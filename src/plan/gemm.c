@@ -293,8 +293,9 @@ static void take_then(opf_gemm_args *args, const opf_kern *kern)
 {
     opf_program     *program = &args->epilogue.program;
     const opf_instr *instr   = &program->instr[0];
-    if (program->n != 1 || program->levels != OPF_TYPE_NONE || instr->store >= 0 || instr->args[0] != 0 || args->beside != NULL || args->part != 0 || args->a_col == 2 ||
-        (instr->op != OPF_EW_SWISH && instr->op != OPF_EW_HARD_SWISH) || !opf_gemm_has_even_rows(args) || opf_gemm_panels_at_once(args, kern) > 1)
+    if (program->n != 1 || program->levels != OPF_TYPE_NONE || instr->store >= 0 || instr->args[0] != 0 || args->beside != NULL ||
+        args->part != 0 || args->a_col == 2 || (instr->op != OPF_EW_SWISH && instr->op != OPF_EW_HARD_SWISH) ||
+        !opf_gemm_has_even_rows(args) || opf_gemm_panels_at_once(args, kern) > 1)
         return;
     args->then  = instr->op;
     args->param = instr->params[0];

@@ -116,11 +116,11 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
 #define DEFINE_FOR(name, r, step)                                                                                      \
     static void name##_x1_##r(const opf_gemm_tile *tile, size_t cols)                                                  \
     {                                                                                                                  \
-        multiply(tile, cols, r + 1, 1, step, false);                                                                          \
+        multiply(tile, cols, r + 1, 1, step, false);                                                                   \
     }                                                                                                                  \
     static void name##_x2_##r(const opf_gemm_tile *tile, size_t cols)                                                  \
     {                                                                                                                  \
-        multiply(tile, cols, r + 1, 2, step, false);                                                                          \
+        multiply(tile, cols, r + 1, 2, step, false);                                                                   \
     }
 #define DEFINE_FEW(r)                                                                                                  \
     static void few_x2_##r(const opf_gemm_tile *tile, size_t cols)                                                     \
