@@ -288,20 +288,6 @@ static void touch_end(opf_planner *planner, const opf_gemm_args *args, const tou
         opf_bound_touch(planner, &args->epilogue, t->operands, t->stores);
 }
 
-/* SiLU and its like, if nothing else follows: the kernel of strips does them on its sums, where all tiles run in strips. */
-static void take_then(opf_gemm_args *args, const opf_kern *kern)
-{
-    opf_program     *program = &args->epilogue.program;
-    const opf_instr *instr   = &program->instr[0];
-    if (program->n != 1 || program->levels != OPF_TYPE_NONE || instr->store >= 0 || instr->args[0] != 0 || args->beside != NULL ||
-        args->part != 0 || args->a_col == 2 || (instr->op != OPF_EW_SWISH && instr->op != OPF_EW_HARD_SWISH) ||
-        !opf_gemm_has_even_rows(args) || opf_gemm_panels_at_once(args, kern) > 1)
-        return;
-    args->then  = instr->op;
-    args->param = instr->params[0];
-    program->n  = 0;
-}
-
 static void share_blocks(const opf_gemm_args *args)
 {
     opf_gemm_args *g = args->beside->args;
@@ -338,7 +324,8 @@ opf_status opf_gemm_finish(opf_planner *planner, const opf_node *node, opf_gemm_
     opf_gemm_size(args, kern);
     if (args->beside != NULL)
         share_blocks(args);
-    take_then(args, kern);
+    if (args->beside == NULL && args->part == 0 && args->a_col != 2 && opf_gemm_has_even_rows(args) && opf_gemm_panels_at_once(args, kern) == 1)
+        opf_take_then(&args->epilogue.program, &args->then, &args->param); /* all tiles run in strips */
     opf_gemm_args *kept = opf_arena_copy(planner->arena, args, sizeof *args);
     OPF_OOM_IF(error, kept == NULL);
     opf_plan_step step = {.kernel        = kernel,

@@ -230,7 +230,8 @@ typedef struct {
     size_t          rows_bytes, lines; /* of the pointers in scratch; floats of copied lines: input, then output */
     size_t          at_once; /* lines of the result in a call of the kernel */
     float           lo, hi;
-    opf_instr       then;    /* or its op: COPY */
+    opf_ew          then;    /* instead of the clamp; or COPY */
+    float           param;
     opf_bound       epilogue;
     bool            has_epilogue;
 } depthwise_args;
@@ -306,8 +307,8 @@ static void run_depthwise_lines(const opf_run_env *env, const void *arguments, s
                                .c         = d->x_channels,
                                .lo        = d->lo,
                                .hi        = d->hi,
-                               .then      = d->then.op,
-                               .param     = d->then.params[0]};
+                               .then      = d->then,
+                               .param     = d->param};
         for (size_t o = 0; o < job.lines; o++)
             input_lines(d, env->kern, x, at, o, rows, copies);
         if (d->in == 0)
@@ -372,16 +373,6 @@ static bool is_grouped(const conv *c, const opf_kern *kern)
     return c->groups > 1 && c->channels / c->groups <= most && c->filters / c->groups <= most && c->filters > 0 && is_read_by_lines(c);
 }
 
-/* The one operator that follows, if the kernel does it by itself. */
-static void lower_then(opf_lowered *rest, opf_instr *then)
-{
-    const opf_instr *instr = &rest->program.instr[0];
-    if (rest->program.n != 1 || instr->store >= 0 || instr->args[0] != 0 || (instr->op != OPF_EW_SWISH && instr->op != OPF_EW_HARD_SWISH))
-        return;
-    *then           = *instr;
-    rest->program.n = 0;
-}
-
 /* Also in groups of a few channels. */
 static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, conv *c, const opf_lowered *lowered, opf_error *error)
 {
@@ -422,7 +413,7 @@ static opf_status lower_depthwise(opf_planner *planner, const opf_node *node, co
     opf_lowered rest = *lowered;
     opf_lower_clamp(&rest, &args.lo, &args.hi);
     if (!grouped)
-        lower_then(&rest, &args.then);
+        opf_take_then(&rest.program, &args.then, &args.param);
     opf_place operands[OPF_PROGRAM_OPERANDS], stores[OPF_PROGRAM_OPERANDS];
     opf_lower_scalars(planner, &rest);
     args.has_epilogue = rest.program.n != 0;

@@ -261,6 +261,17 @@ bool opf_lower_steps(const opf_planner *planner, const opf_node *node, const opf
     return !b.failed;
 }
 
+void opf_take_then(opf_program *program, opf_ew *then, float *param)
+{
+    const opf_instr *instr = &program->instr[0];
+    if (program->n != 1 || program->levels != OPF_TYPE_NONE || instr->store >= 0 || instr->args[0] != 0 ||
+        (instr->op != OPF_EW_SWISH && instr->op != OPF_EW_HARD_SWISH))
+        return;
+    *then      = instr->op;
+    *param     = instr->params[0];
+    program->n = 0;
+}
+
 void opf_lower_clamp(opf_lowered *lowered, float *lo, float *hi)
 {
     const opf_instr *instr = &lowered->program.instr[0];

@@ -19,6 +19,9 @@ bool opf_lower_more_steps(const opf_planner *planner, const opf_node *node, cons
 /* The steps are one Relu or Clip of the anchor's result, which the kernel does by itself: the program is empty then, else
    the bounds are infinite. */
 void opf_lower_clamp(opf_lowered *lowered, float *lo, float *hi);
+/* The program is one SiLU or HardSwish of the anchor's result, which some kernels do by themselves: it is empty then, else *then
+   stays as it is. param: of SiLU. */
+void opf_take_then(opf_program *program, opf_ew *then, float *param);
 /* Sums and products with one constant number become operators that know it, two of them one where that rounds alike; what is
    no longer read is no longer an operand. */
 void opf_lower_scalars(const opf_planner *planner, opf_lowered *lowered);
