@@ -248,7 +248,7 @@ static void run_depthwise(void *work)
     const other        *o = work;
     const float        *rows[LINES * TAPS];
     const ptrdiff_t     line = (ptrdiff_t)(LINE * o->n);
-    const opf_depthwise d = {.rows = rows, .w = buffer_b, .lines = LINES, .n_rows = TAPS, .taps = TAPS, .step = 1, .in = LINE, .first = -1,
+    const opf_depthwise d = {.rows = rows, .w = buffer_b, .w_tap = o->n, .lines = LINES, .n_rows = TAPS, .taps = TAPS, .step = 1, .in = LINE, .first = -1,
                              .stride = 1, .dilation = 1, .pixel = (ptrdiff_t)o->n, .dst = buffer_c, .dst_line = line,
                              .dst_pixel = (ptrdiff_t)o->n, .pixels = LINE, .c = o->n, .lo = 0.0f, .hi = 6.0f};
     for (size_t r = 0; r < LINES * TAPS; r++)

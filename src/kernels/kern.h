@@ -127,7 +127,8 @@ typedef struct opf_planes {
 enum { OPF_DEPTHWISE_LINES = 16 };
 typedef struct opf_depthwise {
     const float *const *rows; /* [lines][n_rows]: the input line, at its pixel 0, under each line of the window */
-    const float        *w;    /* [n_rows][taps][c] */
+    const float        *w;    /* [n_rows][taps], w_tap apart */
+    size_t              w_tap; /* c or more */
     size_t              lines, n_rows, taps; /* lines: 1..OPF_DEPTHWISE_LINES */
     size_t              step; /* windows of neighbouring lines share input: rows[o][r] is rows[o + 1][r - step]; 0: they do not */
     int64_t             in;    /* pixels of an input line */

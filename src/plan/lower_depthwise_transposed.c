@@ -94,6 +94,7 @@ static void run_depthwise(const opf_run_env *env, const void *arguments, size_t 
         opf_depthwise    job = {.rows      = rows,
                                 .lines     = 1,
                                 .n_rows    = input_lines(d, env->kern, x, p0, p1, q, rows, copies),
+                                .w_tap     = channels,
                                 .in        = t->in[2],
                                 .stride    = 1,
                                 .dilation  = axes[2].dilation,

@@ -24,8 +24,10 @@ static void make_lines(checker *check, opf_depthwise *d, const float **rows)
                                       : check_random(check, 4) == 0 ? NULL
                                                                     : draw_row(check, d, 16);
         }
-    float *w = check_array(check, d->n_rows * d->taps * d->c);
-    check_fill(check, w, d->n_rows * d->taps * d->c, 1);
+    const size_t taps = d->n_rows * d->taps;
+    d->w_tap = d->c + (check_random(check, 2) ? 0 : (size_t)check_random(check, 20));
+    float *w = check_array(check, taps == 0 ? 0 : (taps - 1) * d->w_tap + d->c);
+    check_fill(check, w, taps == 0 ? 0 : (taps - 1) * d->w_tap + d->c, 1);
     d->w = w;
 }
 
@@ -49,7 +51,7 @@ static double element(const opf_depthwise *d, size_t o, size_t p, size_t i, doub
             const int64_t at = d->first + (int64_t)p * d->stride + (int64_t)t * d->dilation;
             if (row == NULL || at < 0 || at >= d->in)
                 continue;
-            const double term = (double)row[at * d->pixel + (ptrdiff_t)i] * (double)d->w[(r * d->taps + t) * d->c + i];
+            const double term = (double)row[at * d->pixel + (ptrdiff_t)i] * (double)d->w[(r * d->taps + t) * d->w_tap + i];
             sum += term;
             *size += fabs(term);
         }

@@ -223,7 +223,7 @@ static void depthwise(const opf_depthwise *d)
                     for (size_t t = 0; row != NULL && t < d->taps; t++) {
                         const int64_t at = first + (int64_t)t * d->dilation;
                         if (at >= 0 && at < d->in)
-                            acc += row[(ptrdiff_t)at * d->pixel + (ptrdiff_t)i] * d->w[(r * d->taps + t) * d->c + i];
+                            acc += row[(ptrdiff_t)at * d->pixel + (ptrdiff_t)i] * d->w[(r * d->taps + t) * d->w_tap + i];
                     }
                 }
                 d->dst[(ptrdiff_t)o * d->dst_line + (ptrdiff_t)p * d->dst_pixel + (ptrdiff_t)i] = end_of_line(d, acc);

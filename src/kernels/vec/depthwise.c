@@ -69,9 +69,9 @@ V_INLINE void block(const opf_depthwise *d, size_t o, size_t p, size_t c, size_t
 #pragma GCC unroll 7
         for (int t = 0; t < taps; t++) {
             if (one)
-                k[0][t] = LOAD(d->w + (size_t)(r * taps + t) * d->c + c, n);
+                k[0][t] = LOAD(d->w + (size_t)(r * taps + t) * d->w_tap + c, n);
             if (two)
-                k[1][t] = LOAD(d->w + (size_t)((r - stride) * taps + t) * d->c + c, n);
+                k[1][t] = LOAD(d->w + (size_t)((r - stride) * taps + t) * d->w_tap + c, n);
         }
 #pragma GCC unroll 24
         for (int col = 0; col < cols; col++) {
@@ -146,7 +146,7 @@ V_INLINE void down(const opf_depthwise *d, size_t p, size_t c, const int size, c
     float    *dst  = result_at(d, 0, p, c);
 #pragma GCC unroll 9
     for (int t = 0; t < TAPS * TAPS; t++)
-        w.k[t] = v_load(d->w + (size_t)t * d->c + c);
+        w.k[t] = v_load(d->w + (size_t)t * d->w_tap + c);
     next_line(&w, bias, size);
     add_line(&w, 0, size, from, to, 0, 1);
     next_line(&w, bias, size);
@@ -216,7 +216,7 @@ V_INLINE void pixel(const opf_depthwise *d, size_t o, size_t p, size_t c, const 
             const int64_t at = first + (int64_t)t * d->dilation;
             if (at < 0 || at >= d->in)
                 continue;
-            const float *x = row + (ptrdiff_t)at * d->pixel + c, *w = d->w + (r * d->taps + t) * d->c + c;
+            const float *x = row + (ptrdiff_t)at * d->pixel + c, *w = d->w + (r * d->taps + t) * d->w_tap + c;
 #pragma GCC unroll 4
             for (int v = 0; v < vecs; v++)
                 acc[v] = v_fma(LOAD(x + v * V_N, n), LOAD(w + v * V_N, n), acc[v]);
