@@ -20,11 +20,11 @@ typedef struct {
     struct {
         opf_image_lines lines;
         const void     *args;
+        size_t          scratch; /* where it begins */
     } steps[MOST];
     ring   rings[MOST - 1]; /* behind step i */
     size_t n_buffers;
     size_t band, bands; /* lines of the last result at a time; so many for an image */
-    size_t scratch;     /* where that of the steps begins */
 } chain;
 
 /* ---- run ---- */
@@ -89,8 +89,11 @@ static void run_chain(const opf_run_env *env, const void *args, size_t begin, si
             bases[r->buffer] = (char *)((uintptr_t)scratch + r->offset - (image * c->steps[i].lines.out + (size_t)held[i].from) * r->bytes);
         }
         for (size_t i = 0; i < c->n; i++) {
+            char *own_scratch = (char *)scratch + c->steps[i].scratch;
+            if (c->steps[i].lines.kept != 0 && (unit == begin || first == 0))
+                *(bool *)own_scratch = false;
             if (todo[i].from < todo[i].to)
-                c->steps[i].lines.run(&own, c->steps[i].args, image, (size_t)todo[i].from, (size_t)todo[i].to, (char *)scratch + c->scratch);
+                c->steps[i].lines.run(&own, c->steps[i].args, image, (size_t)todo[i].from, (size_t)todo[i].to, own_scratch);
             if (i + 1 < c->n)
                 held[i].to = most(held[i].to, todo[i].to);
         }
@@ -112,18 +115,27 @@ static bool may_be_in_chain(const opf_plan_step *step)
     return step->lines != NULL && step->check == NULL && step->n_gathered == 0;
 }
 
-/* Step i writes images that step i + 1 alone reads, once, whole, and too large to stay in cache; their weights stay there. */
-static bool hands_on(const opf_plan *plan, uint32_t i)
+/* The step behind step i, but those that run with another one. */
+static uint32_t step_behind(const opf_plan *plan, uint32_t i)
 {
-    const opf_plan_step *step = &plan->steps[i], *next = step + 1;
-    if (i + 1 >= plan->n_steps || !may_be_in_chain(step) || !may_be_in_chain(next))
+    do
+        i++;
+    while (i < plan->n_steps && plan->steps[i].joined);
+    return i;
+}
+
+/* Step i writes images that step j alone reads, once, whole, and too large to stay in cache; their weights stay there. */
+static bool hands_on(const opf_plan *plan, uint32_t i, uint32_t j)
+{
+    if (j >= plan->n_steps || !may_be_in_chain(&plan->steps[i]) || !may_be_in_chain(&plan->steps[j]))
         return false;
+    const opf_plan_step *step = &plan->steps[i], *next = &plan->steps[j];
     const opf_image_lines *from = step->lines, *to = next->lines;
     const opf_buffer      *buffer = &plan->buffers[from->y.buffer];
     const size_t           bytes  = from->images * from->out * from->out_line * sizeof(float), l2 = opf_cpu_l2_bytes();
     return from->y.buffer == to->x.buffer && from->y.bytes == 0 && to->x.bytes == 0 && from->out_line != 0 && from->out_line == to->in_line &&
            from->out == to->in && from->images == to->images && !from->stores && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i &&
-           buffer->last == i + 1 && buffer->touched == 2 && buffer->bytes == bytes && bytes >= l2 / 2 && from->weights <= l2 / 4 &&
+           buffer->last == j && buffer->touched == 2 && buffer->bytes == bytes && bytes >= l2 / 2 && from->weights <= l2 / 4 &&
            to->weights <= l2 / 4;
 }
 
@@ -156,9 +168,7 @@ static void choose_band(chain *c)
     c->bands = opf_divide_up(out, band);
 }
 
-/* What the chain reads lives until its end, and nothing that it writes may take over what an earlier step of it reads: the
-   steps do not come one after the other any more. */
-static void join_lives(opf_plan *plan, const chain *c, uint32_t first, uint32_t last)
+void opf_plan_join_lives(opf_plan *plan, uint32_t first, uint32_t last, const uint32_t *between, size_t n)
 {
     for (uint32_t b = 1; b < plan->n_buffers; b++) {
         opf_buffer *buffer = &plan->buffers[b];
@@ -167,48 +177,65 @@ static void join_lives(opf_plan *plan, const chain *c, uint32_t first, uint32_t 
         if (buffer->last >= first && buffer->last < last)
             buffer->last = last;
     }
-    for (size_t i = 0; i + 1 < c->n; i++) {
-        plan->buffers[c->rings[i].buffer].first = UINT32_MAX;
-        plan->buffers[c->rings[i].buffer].last  = 0;
+    for (size_t i = 0; i < n; i++) {
+        plan->buffers[between[i]].first = UINT32_MAX;
+        plan->buffers[between[i]].last  = 0;
     }
 }
 
-static opf_status make_chain(opf_planner *planner, uint32_t first, uint32_t n, opf_error *error)
+void opf_plan_leave_step(opf_plan_step *step)
+{
+    step->run           = NULL;
+    step->units         = 0;
+    step->scratch_bytes = 0;
+    step->lines         = NULL;
+    step->joined        = true;
+}
+
+static opf_status make_chain(opf_planner *planner, const uint32_t *at, uint32_t n, opf_error *error)
 {
     opf_plan *plan    = planner->plan;
     chain    *c       = OPF_NEW(planner->arena, chain, 1);
     size_t    scratch = 0;
+    uint32_t  between[MOST];
     OPF_OOM_IF(error, c == NULL);
     *c = (chain){.n = n, .n_buffers = plan->n_buffers};
     for (uint32_t i = 0; i < n; i++) {
-        const opf_plan_step *step = &plan->steps[first + i];
+        const opf_plan_step *step = &plan->steps[at[i]];
         c->steps[i].lines = *step->lines;
         c->steps[i].args  = step->args;
-        scratch           = step->scratch_bytes > scratch ? step->scratch_bytes : scratch;
+        scratch           = step->lines->kept == 0 && step->scratch_bytes > scratch ? step->scratch_bytes : scratch;
+        between[i]        = step->lines->y.buffer;
         if (i + 1 < n)
-            c->rings[i] = (ring){.buffer = step->lines->y.buffer, .bytes = step->lines->out_line * sizeof(float)};
+            c->rings[i] = (ring){.buffer = between[i], .bytes = step->lines->out_line * sizeof(float)};
     }
     choose_band(c);
-    size_t at = opf_round_64(c->n_buffers * sizeof(char *));
+    size_t offset = opf_round_64(c->n_buffers * sizeof(char *));
     for (uint32_t i = 0; i + 1 < n; i++) {
-        c->rings[i].offset = at;
-        at += opf_round_64(c->rings[i].lines * c->rings[i].bytes);
+        c->rings[i].offset = offset;
+        offset += opf_round_64(c->rings[i].lines * c->rings[i].bytes);
     }
-    c->scratch = at;
-    join_lives(plan, c, first, first + n - 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (c->steps[i].lines.kept != 0) {
+            c->steps[i].scratch = offset;
+            offset += opf_round_64(c->steps[i].lines.kept);
+        }
+    for (uint32_t i = 0; i < n; i++)
+        if (c->steps[i].lines.kept == 0)
+            c->steps[i].scratch = offset;
+    opf_plan_join_lives(plan, at[0], at[n - 1], between, n - 1);
     for (uint32_t i = 0; i < n; i++) {
-        opf_plan_step *step = &plan->steps[first + i];
+        opf_plan_step *step = &plan->steps[at[i]];
         step->kernel        = opf_arena_printf(planner->arena, "bands: %s", step->kernel);
         OPF_OOM_IF(error, step->kernel == NULL);
-        step->run           = NULL;
-        step->units         = 0;
-        step->scratch_bytes = 0;
+        if (i + 1 < n)
+            opf_plan_leave_step(step);
     }
-    opf_plan_step *end = &plan->steps[first + n - 1];
+    opf_plan_step *end = &plan->steps[at[n - 1]];
     end->run           = run_chain;
     end->args          = c;
     end->units         = c->steps[0].lines.images * c->bands;
-    end->scratch_bytes = at + scratch;
+    end->scratch_bytes = offset + scratch;
     if (end->scratch_bytes > plan->scratch_bytes)
         plan->scratch_bytes = end->scratch_bytes;
     return OPF_OK;
@@ -216,11 +243,12 @@ static opf_status make_chain(opf_planner *planner, uint32_t first, uint32_t n, o
 
 opf_status opf_plan_bands(opf_planner *planner, opf_error *error)
 {
-    for (uint32_t i = 0, n; i < planner->plan->n_steps; i += n) {
-        for (n = 1; n < MOST && hands_on(planner->plan, i + n - 1);)
-            n++;
+    const opf_plan *plan = planner->plan;
+    for (uint32_t i = 0, at[MOST], n; i < plan->n_steps; i = at[n - 1] + 1) {
+        for (at[0] = i, n = 1; n < MOST && hands_on(plan, at[n - 1], step_behind(plan, at[n - 1])); n++)
+            at[n] = step_behind(plan, at[n - 1]);
         if (n > 1)
-            OPF_TRY(make_chain(planner, i, n, error));
+            OPF_TRY(make_chain(planner, at, n, error));
     }
     return OPF_OK;
 }

@@ -20,11 +20,19 @@ typedef struct opf_image_lines {
     int64_t window, stride, pad;
     int64_t step;              /* first is a multiple of it, and so is end where it is not that of the image */
     size_t  weights;           /* bytes that each band reads again */
+    size_t  kept;              /* bytes of scratch that are its own from band to band of an image, and begin with a bool that is false where
+                                  nothing is there yet; 0: it has scratch as a step has */
     bool    stores;            /* more than the result: lines that two bands need would be written by two threads */
 } opf_image_lines;
 
 /* Says of the latest step how it goes by lines. */
 opf_status opf_plan_goes_by_lines(opf_planner *planner, const opf_image_lines *lines, opf_error *error);
+
+/* Steps first to last run as the last of them from now on: what they read lives until its end, nothing that they write may take over
+   what an earlier one reads, since they do not come one after the other any more, and the n buffers between them are not needed. */
+void opf_plan_join_lives(opf_plan *plan, uint32_t first, uint32_t last, const uint32_t *between, size_t n);
+/* The step has nothing left to do. */
+void opf_plan_leave_step(opf_plan_step *step);
 
 /* After all steps, before memory is planned: the last step of each chain runs all of it, the others have nothing left to do. */
 opf_status opf_plan_bands(opf_planner *planner, opf_error *error);

@@ -5,6 +5,7 @@
 #include "ops/infer.h"
 #include "plan/bands.h"
 #include "plan/gathered.h"
+#include "plan/panelwise.h"
 
 #include <string.h>
 
@@ -448,6 +449,7 @@ static opf_status create(opf_plan *plan, const opf_plan_request *request, bool w
         if (work[request->order[k]])
             OPF_TRY(lower_node(&planner, request->order[k], error));
     OPF_TRY(place_outputs(&planner, crossing, error));
+    OPF_TRY(opf_plan_panelwise(&planner, error));
     OPF_TRY(opf_plan_bands(&planner, error));
     OPF_TRY(opf_plan_memory(&planner, error));
     plan->is_lone = true;

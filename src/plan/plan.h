@@ -72,6 +72,7 @@ typedef struct opf_plan_step {
     size_t      scratch_bytes;
     const struct opf_image_lines *lines; /* NULL, or how it goes by lines (plan/bands.h) */
     double      flops, bytes;
+    bool        joined; /* runs with a later one (plan/bands.h) */
     bool        lone; /* too little work to share: one thread does it, and no one waits */
     bool        is_copy; /* only moves elements to another layout for its node; counts as a kernel of its own */
     opf_value_id copied; /* is_copy: the value, where it is one of the graph; Concat: the first part that is not written in place */

@@ -18,10 +18,11 @@ V_INLINE void multiply(const opf_gemm_strip *s, const float *a, const float *b, 
     const v_f            bias0 = bias ? v_load(bias) : v_zero(), bias1 = bias && vecs > 1 ? v_load(bias + V_N) : v_zero();
     const ptrdiff_t      one = s->a_row, two = 2 * one, c_stride = bare ? NR : tile->c_stride, residual_stride = tile->residual_stride;
     const float         *at[MR / THIRD];
-    v_f                  acc[MR][2], total[MR][2];
+    v_f                  acc[MR][2], kept[MR * 2], *total = kept;
     const size_t         fetch_gap = fetch_rate > LINE ? LINE : 0;
     size_t               left = tile->kc;
     bool                 is_split = false;
+    HIDE(total);
     const size_t         last = cols - (size_t)(vecs - 1) * V_N;
 #define START(r)                                                                                                       \
     acc[r][0] = bias0, acc[r][1] = bias1;                                                                              \
