@@ -265,11 +265,12 @@ static bool hands_on(const opf_plan *plan, uint32_t i)
     const opf_depthwise_args *d      = next->args;
     const opf_gemm_window    *w      = &d->window;
     const opf_buffer         *buffer = &plan->buffers[g->c.buffer];
-    const int64_t             n      = (int64_t)g->n;
-    return g->c.buffer == d->x.buffer && g->c.bytes == 0 && d->x.bytes == 0 && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i && buffer->last == i + 1 &&
-           buffer->touched == 2 && g->images == d->images && g->n == d->x_channels && (int64_t)g->m == w->in[1] * w->in[2] && g->c_row == n &&
-           w->in_stride[2] == n && w->in_stride[1] == w->in[2] * n && (int64_t)(g->images * g->m * g->n * sizeof(float)) == (int64_t)buffer->bytes && g->images * g->m * g->n != 0 &&
-           w->out[1] * w->out[2] != 0;
+    const int64_t n = (int64_t)g->n, line = w->in[2] * n;
+    const size_t  bytes = g->images * g->m * g->n * sizeof(float);
+    const bool    is_whole = g->c.buffer == d->x.buffer && g->c.bytes == 0 && d->x.bytes == 0 && buffer->bytes == bytes && g->images == d->images &&
+                          (int64_t)g->m == w->in[1] * w->in[2] && g->c_row == n && w->in_stride[2] == n && (w->in[1] == 1 || w->in_stride[1] == line);
+    const bool    has_work = bytes != 0 && g->kc != 0 && w->out[1] * w->out[2] != 0;
+    return is_whole && has_work && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i && buffer->last == i + 1 && buffer->touched == 2;
 }
 
 /* As few chunks of a line as let the lines for two of the result stay in a small part of L2, which L1 reads almost as fast as itself
