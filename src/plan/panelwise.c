@@ -16,7 +16,8 @@ typedef struct {
     size_t                    chunk, chunks; /* pixels of a line of the result that are computed at a time */
     size_t                    lines;         /* of the result, in a call of the kernel */
     size_t                    ring, line;    /* lines of the image between that are kept, and floats of one */
-    size_t                    bands, columns; /* columns: panels * chunks */
+    size_t                    channels;      /* that are computed at a time: those of a panel or a few */
+    size_t                    bands, columns; /* columns: parts of the channels * chunks */
 } panelwise;
 
 typedef struct {
@@ -35,8 +36,8 @@ typedef struct {
     size_t             image;
     const float      **rows;
     opf_gemm_strip     strip;
-    const float       *next_b; /* what the tiles of a panel fetch, a share each */
-    size_t             next_b_step, done, tiles;
+    const float       *next_b; /* what the tiles of a column fetch, a share each */
+    size_t             done, tiles;
     opf_ahead          ahead;
 } worker;
 
@@ -71,7 +72,7 @@ static void multiply(worker *w, const float *a, size_t rows, size_t cols, float 
         w->strip.a           = a;
         w->strip.tile.c      = c;
         w->strip.tiles       = n;
-        w->strip.tile.next_b = w->next_b != NULL && w->done < w->tiles ? w->next_b + w->done * w->next_b_step : NULL;
+        w->strip.tile.next_b = w->next_b != NULL && w->done < w->tiles ? w->next_b + w->done * w->strip.next_b_step : NULL;
         w->env->kern->gemm_strip(&w->strip, size, cols);
         w->done += n;
         a += (ptrdiff_t)(n * size) * w->strip.a_row;
@@ -88,24 +89,26 @@ static void make_room(const panelwise *p, window *held, range need)
     held->lines = (range){need.from, need.from + (int64_t)n};
 }
 
-/* The tiles fetch the next panel, the last ones what the product behind this one reads first; left: panels that the thread has still to do. */
-static void choose_fetch(worker *w, size_t panel, size_t left, size_t rows)
+/* The tiles fetch the next panel, the last ones what the product behind this one reads first. left: columns that the thread has still to
+   do; rows: of this one. */
+static void choose_fetch(worker *w, size_t column, size_t left, size_t rows)
 {
-    const opf_gemm_args *g = w->p->product;
-    const size_t nr = w->env->kern->nr, floats = g->kc * nr, before = opf_ahead_panels(&w->ahead, nr, floats, g->panels);
+    const panelwise     *p = w->p;
+    const opf_gemm_args *g = p->product;
+    const size_t nr = w->env->kern->nr, floats = g->kc * nr, before = opf_ahead_panels(&w->ahead, nr, floats, g->panels), panels = left / p->chunks;
     opf_gemm_tile *tile = &w->strip.tile;
-    w->done  = 0;
-    w->tiles = rows < w->env->kern->mr ? 1 : rows / w->env->kern->mr;
+    w->done   = 0;
+    w->tiles  = rows < w->env->kern->mr ? 1 : rows / w->env->kern->mr;
+    w->next_b = NULL;
     if (w->ahead.floats != 0 && left == 0) {
-        w->next_b_step = opf_ahead_rest(&w->ahead, before * floats, tile, nr, g->kc, w->tiles);
-        w->next_b      = tile->next_b;
-        return;
+        w->strip.next_b_step = opf_ahead_rest(&w->ahead, before * floats, tile, nr, g->kc, w->tiles);
+        w->next_b            = tile->next_b;
+    } else if (column % p->chunks + 1 == p->chunks && p->channels == nr && p->columns > p->chunks) { /* else the panel is read again, or panels are short */
+        w->next_b            = g->b + (column / p->chunks + 1) % g->panels * floats;
+        w->strip.next_b_step = opf_gemm_fetch(tile, w->next_b, g->kc, nr, w->tiles);
+        if (panels != 0 && panels <= before)
+            w->strip.next_b_step = opf_ahead_beside(&w->ahead, before - panels, tile, nr, floats, w->tiles);
     }
-    w->next_b      = g->panels == 1 || g->kc == 0 ? NULL : g->b + (panel + 1) % g->panels * floats;
-    w->next_b_step = opf_gemm_fetch(tile, w->next_b, g->kc, nr, w->tiles);
-    if (left != 0 && left <= before)
-        w->next_b_step = opf_ahead_beside(&w->ahead, before - left, tile, nr, floats, w->tiles);
-    w->strip.next_b_step = w->next_b_step;
 }
 
 /* Lines [first, end) of the result of one column: a chunk of pixels of the channels of a panel. */
@@ -115,7 +118,7 @@ static void run_column(worker *w, size_t column, size_t left, size_t first, size
     const opf_gemm_args      *g   = p->product;
     const opf_depthwise_args *d   = p->windows;
     const opf_gemm_window    *win = &d->window;
-    const size_t  nr = w->env->kern->nr, panel = column / p->chunks, at = panel * nr, cols = g->n - at < nr ? g->n - at : nr;
+    const size_t  nr = w->env->kern->nr, at = column / p->chunks * p->channels, cols = g->n - at < p->channels ? g->n - at : p->channels;
     const size_t  from = column % p->chunks * p->chunk, to = (size_t)least((int64_t)(from + p->chunk), win->out[2]);
     const range   across = needed(win, 2, (int64_t)from, (int64_t)to), all = needed(win, 1, (int64_t)first, (int64_t)end);
     const size_t  width = (size_t)(across.to - across.from), taps = (size_t)win->kernel[1];
@@ -123,12 +126,9 @@ static void run_column(worker *w, size_t column, size_t left, size_t first, size
     const float  *a = (const float *)opf_ref_data(w->env, g->a) + g->a_images[w->image] + across.from * g->a_row;
     float        *y = (float *)opf_ref_data(w->env, d->y) + (int64_t)w->image * d->y_image + (int64_t)from * d->y_pixel + (int64_t)at;
     opf_gemm_tile *tile = &w->strip.tile;
-    tile->b    = g->b + panel * g->kc * nr;
+    tile->b    = g->b + at / nr * g->kc * nr;
     tile->bias = g->bias == NULL ? NULL : g->bias + at;
-    choose_fetch(w, panel, left, (size_t)(all.to - all.from) * width);
-    w->strip.next_b_step = w->next_b_step;
-    if (column % p->chunks + 1 != p->chunks)
-        w->next_b = NULL; /* the panel is read again */
+    choose_fetch(w, column, left, (size_t)(all.to - all.from) * width);
     for (size_t o = first, n; o < end; o += n) {
         n                = end - o < p->lines ? end - o : p->lines;
         const range need = needed(win, 1, (int64_t)o, (int64_t)(o + n));
@@ -155,7 +155,7 @@ static void run_column(worker *w, size_t column, size_t left, size_t first, size
                                                  .first     = (int64_t)from * win->stride[2] - win->pad[2] - across.from,
                                                  .stride    = win->stride[2],
                                                  .dilation  = win->dilation[2],
-                                                 .pixel     = (ptrdiff_t)nr,
+                                                 .pixel     = (ptrdiff_t)p->channels,
                                                  .bias      = d->bias == NULL ? NULL : d->bias + at,
                                                  .dst       = y + (int64_t)o * win->out[2] * d->y_pixel,
                                                  .dst_line  = (ptrdiff_t)(win->out[2] * d->y_pixel),
@@ -181,7 +181,7 @@ static worker begin_work(const opf_run_env *env, const panelwise *p, void *scrat
     worker               w    = {.env = env, .p = p, .rows = scratch};
     w.strip.tile.kc           = g->kc;
     w.strip.tile.taps         = 1;
-    w.strip.tile.c_stride     = (ptrdiff_t)kern->nr;
+    w.strip.tile.c_stride     = (ptrdiff_t)p->channels;
     w.strip.tile.lo           = g->lo;
     w.strip.tile.hi           = g->hi;
     w.strip.a_row             = g->a_row;
@@ -209,7 +209,7 @@ static void run_panelwise(const opf_run_env *env, const void *args, size_t begin
         w.image = unit / (p->columns * p->bands);
         for (size_t i = 0; i < columns; i++) {
             window held = {.data = (float *)(void *)((char *)scratch + rows_bytes(p))};
-            run_column(&w, column + i, unit + some < end ? SIZE_MAX : (columns - 1 - i) / p->chunks, lines * band / p->bands, lines * (band + bands) / p->bands, &held);
+            run_column(&w, column + i, unit + some < end ? SIZE_MAX : columns - 1 - i, lines * band / p->bands, lines * (band + bands) / p->bands, &held);
         }
     }
 }
@@ -273,9 +273,19 @@ static bool hands_on(const opf_plan *plan, uint32_t i)
     return is_whole && has_work && buffer->kind == OPF_BUFFER_ARENA && buffer->first == i && buffer->last == i + 1 && buffer->touched == 2;
 }
 
+/* Short panels that are narrower than two lines of cache are taken together, so that pixels are read less often. */
+static size_t channels_of(const opf_gemm_args *g, const opf_kern *kern)
+{
+    enum { FLOATS = 1 << 12 }; /* half of the smallest L1 */
+    size_t n = kern->nr;
+    while (n < 2 * OPF_LINE && n < g->n && 2 * n * g->kc <= FLOATS)
+        n *= 2;
+    return n;
+}
+
 /* As few chunks of a line as let the lines for two of the result stay in a small part of L2, which L1 reads almost as fast as itself
    where it is written and read in order; then as many lines as that holds. */
-static bool choose_sizes(panelwise *p, const opf_kern *kern)
+static bool choose_sizes(panelwise *p)
 {
     enum { MOST = 8, TWO = 2, TENTH = 10, SHARE = 16 };
     const opf_gemm_window *w = &p->windows->window;
@@ -284,7 +294,7 @@ static bool choose_sizes(panelwise *p, const opf_kern *kern)
     for (p->chunks = 1; p->chunks <= MOST; p->chunks++) {
         p->chunk             = opf_divide_up((size_t)w->out[2], p->chunks);
         const int64_t width  = p->chunks == 1 ? w->in[2] : (int64_t)p->chunk * w->stride[2] + most(0, halo);
-        const size_t  lines  = (p->line = (size_t)width * kern->nr) == 0 ? 0 : budget / p->line;
+        const size_t  lines  = (p->line = (size_t)width * p->channels) == 0 ? 0 : budget / p->line;
         const size_t  below = (size_t)taps, two = below + (out > 1 ? stride : 0);
         if ((int64_t)p->chunks * width * TENTH > w->in[2] * (TENTH + 1))
             return false; /* too many pixels twice */
@@ -315,10 +325,10 @@ static opf_status join(opf_planner *planner, uint32_t i, opf_error *error)
     opf_plan_step            *product = &plan->steps[i], *step = product + 1;
     const opf_gemm_args      *g = product->args;
     const opf_depthwise_args *d = step->args;
-    panelwise                 p = {.product = g, .windows = d, .bands = bands_of(&d->window)};
-    if (!choose_sizes(&p, planner->options->kern))
+    panelwise                 p = {.product = g, .windows = d, .channels = channels_of(g, planner->options->kern), .bands = bands_of(&d->window)};
+    if (!choose_sizes(&p))
         return OPF_OK;
-    p.columns       = p.chunks * g->panels;
+    p.columns       = p.chunks * opf_divide_up(g->n, p.channels);
     panelwise *kept = opf_arena_copy(planner->arena, &p, sizeof p);
     OPF_OOM_IF(error, kept == NULL);
     step->kernel    = opf_arena_printf(planner->arena, "panels: %s", step->kernel);
@@ -333,6 +343,8 @@ static opf_status join(opf_planner *planner, uint32_t i, opf_error *error)
         lines.kept = windows_bytes(&p) + rows_bytes(&p) + p.columns * opf_round_64(p.ring * p.line * sizeof(float));
         step->lines = opf_arena_copy(planner->arena, &lines, sizeof lines);
         OPF_OOM_IF(error, step->lines == NULL);
+        if (lines.kept > opf_cpu_l2_bytes() / 2)
+            step->lines = NULL;
     }
     step->run           = run_panelwise;
     step->args          = kept;
