@@ -209,8 +209,8 @@ def markdown(results):
         parts += [f"## {title_of(threads, batch)}\n", wall_table(models, peers, results), slower(models, peers, results)]
         parts += [floor_line(models, results)]
         parts += ["CPU time, ratios of minima:\n", cpu_table(models, peers, results)]
-        parts += ["From load to the first result in a new process, and peak memory above that before loading: opfuse's, and the\n"
-                  "ratios of the others. Converted files are loaded, not converted.\n", open_table(models, peers, results)]
+        parts += ["From load to the first result in a new process, and peak memory above that before loading (programs and their\n"
+                  "libraries, once started, count for nobody): opfuse's, and the ratios of the others. Converted files are loaded, not converted.\n", open_table(models, peers, results)]
         parts += [reasons(models, results)]
     parts += ["Failed:\n\n" + "\n".join(f"- {line}" for line in results["failed"])] if results["failed"] else []
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)

@@ -3,7 +3,7 @@
 
     worker.py RUNTIME MODEL INPUTS OUTPUTS THREADS
 
-It speaks as `opfuse bench --serve` does: a line {"open_ms", "first_run_ms", …}, then each line `run N` on stdin is answered
+It speaks as `opfuse bench --serve` does: a line {"open_ms", "first_run_ms", "resident_before"}, then each line `run N` on stdin is answered
 by a list of N pairs, the wall time and the CPU time of a run in ms. INPUTS is a folder of write_arrays, the first result
 becomes the folder OUTPUTS. What fails is told as {"error": reason}.
 """

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DEFAULT_WARMUP  3
 #define DEFAULT_SECONDS 2.0
@@ -233,12 +234,25 @@ static double cpu_ms(void)
     return 1e3 * (double)spent.tv_sec + 1e-6 * (double)spent.tv_nsec;
 }
 
-/* The opening line tells open_ms and first_run_ms; then every line `run N` is answered by a list of N pairs, the wall time
+/* 0: not known. */
+static size_t resident_bytes(void)
+{
+    FILE         *file  = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    (void)fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The opening line tells open_ms, first_run_ms, and how many bytes were resident before; then every line `run N` is answered by a list of N pairs, the wall time
    and the CPU time of a run. */
-static void serve(cli_runner *runner, double first_ms)
+static void serve(cli_runner *runner, double first_ms, size_t resident_before)
 {
     char line[64];
-    (void)printf("{\"open_ms\": %.6f, \"first_run_ms\": %.6f}\n", runner->open_ms, first_ms);
+    (void)printf("{\"open_ms\": %.6f, \"first_run_ms\": %.6f, \"resident_before\": %zu}\n", runner->open_ms, first_ms, resident_before);
     while (fflush(stdout) == 0 && fgets(line, sizeof line, stdin) != NULL) {
         char *end;
         long  n = strncmp(line, "run ", 4) == 0 ? strtol(line + 4, &end, 10) : 0;
@@ -261,12 +275,13 @@ static void serve(cli_runner *runner, double first_ms)
 static cli_exit run(const cli_options *options, FILE *out)
 {
     opf_model_options model_options = cli_model_options(options);
+    const size_t      resident      = resident_bytes();
     cli_runner        runner;
     cli_runner_open(&runner, options, &model_options);
     result r   = {.open_ms = runner.open_ms};
     r.first_ms = cli_runner_run(&runner);
     if (options->serve) {
-        serve(&runner, r.first_ms);
+        serve(&runner, r.first_ms, resident);
         cli_runner_close(&runner);
         return CLI_DONE;
     }
@@ -294,8 +309,9 @@ const cli_command cli_cmd_bench = {
         "Inputs that -i does not give are random; a symbol without a size is 1. open_ms is load, fuse, plan and pack.\n"
         "--ablate opens the model once more for each rule that fused something, with that rule off, and runs the two\n"
         "in turn; slowdown is the ratio of their medians.\n"
-        "--serve is for programs that compare runtimes: it prints a line with open_ms and first_run_ms, answers each\n"
-        "line `run N` on stdin with a JSON list of N pairs [wall time, CPU time of all threads] in ms, and ends with stdin.\n\n"
+        "--serve is for programs that compare runtimes: it prints a line with open_ms, first_run_ms and resident_before,\n"
+        "the bytes resident before the model was opened, answers each line `run N` on stdin with a JSON list of N pairs\n"
+        "[wall time, CPU time of all threads] in ms, and ends with stdin.\n\n"
         "Examples:\n"
         "  opfuse bench model.onnx --threads 1\n"
         "  opfuse bench model.onnx --dim batch=8 --runs 100 --warmup 10 --json\n"

@@ -588,7 +588,7 @@ def unfused_runs_on_the_same_kernels(_):
 @check
 def bench_serve(_):
     lines = expect(0, "bench", RESIDUAL, "--serve", input="run 2\nrun 3\n").stdout.splitlines()
-    demand_keys(json.loads(lines[0]), "open_ms", "first_run_ms")
+    demand_keys(json.loads(lines[0]), "open_ms", "first_run_ms", "resident_before")
     answers = [json.loads(line) for line in lines[1:]]
     assert [len(answer) for answer in answers] == [2, 3]
     assert all(len(pair) == 2 and min(pair) > 0 for answer in answers for pair in answer)

@@ -208,6 +208,8 @@ static opf_status build(opf_model *model, const void *data, size_t bytes, bool m
     model->is_resized = options->n_dims != 0 || options->n_shapes != 0;
     model->weights = opf_weights_create(&model->heap, &model->kern);
     OPF_OOM_IF(error, model->weights == NULL);
+    if (model->file.is_mapped)
+        opf_weights_set_file(model->weights, model->file.data, model->file.size);
     opf_weights_set_budget(model->weights, extra_budget(model->frozen.fused != NULL ? model->frozen.loaded : model->loaded.graph));
     opf_kern_init(&model->kern, options->level);
     return OPF_OK;

@@ -6,13 +6,13 @@
 #include "base/map.h"
 #include "base/round.h"
 #include "kernels/kern.h"
+#include "plan/returned_pages.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 typedef struct {
     void  *data;
@@ -23,6 +23,7 @@ typedef struct {
     const opf_const  *c;
     opf_weight_format format;
     void             *dst;
+    _Atomic size_t    touched; /* pieces of dst */
     _Atomic int64_t   next, built; /* the unit that nobody has taken; how many are there */
 } job;
 
@@ -38,6 +39,7 @@ struct opf_weights {
     size_t          bytes;
     size_t          extra_bytes, budget;
     const opf_kern *kern;
+    opf_returned_pages returned;
 };
 
 opf_weights *opf_weights_create(opf_heap *heap, const opf_kern *kern)
@@ -48,11 +50,13 @@ opf_weights *opf_weights_create(opf_heap *heap, const opf_kern *kern)
     *weights = (opf_weights){.heap = heap, .kern = kern};
     opf_arena_init(&weights->arena, heap);
     opf_map_init(&weights->index, &weights->arena);
-    if (pthread_mutex_init(&weights->lock, NULL) != 0) {
-        opf_heap_free(heap, weights, sizeof *weights);
-        return NULL;
+    if (pthread_mutex_init(&weights->lock, NULL) == 0) {
+        if (pthread_mutex_init(&weights->returned.lock, NULL) == 0)
+            return weights;
+        (void)pthread_mutex_destroy(&weights->lock);
     }
-    return weights;
+    opf_heap_free(heap, weights, sizeof *weights);
+    return NULL;
 }
 
 void opf_weights_destroy(opf_weights **weights)
@@ -63,6 +67,7 @@ void opf_weights_destroy(opf_weights **weights)
     for (uint32_t i = 0; i < w->n; i++)
         opf_heap_free(w->heap, w->list[i].data, w->list[i].bytes);
     opf_arena_fini(&w->arena);
+    (void)pthread_mutex_destroy(&w->returned.lock);
     (void)pthread_mutex_destroy(&w->lock);
     opf_heap_free(w->heap, w, sizeof *w);
     *weights = NULL;
@@ -76,35 +81,22 @@ size_t opf_weights_bytes(opf_weights *weights)
     return bytes;
 }
 
-/* Whole pages of bytes [first, last) of a mapped weight that were packed: the kernel reads them again from the file if they
-   are ever needed. */
-static void give_back(const opf_const *leaf, size_t first, size_t last)
-{
-    if (!leaf->mapped || leaf->kind != OPF_CONST_BYTES)
-        return;
-    uintptr_t page  = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = ((uintptr_t)leaf->data + first + page - 1) & ~(page - 1);
-    uintptr_t end   = ((uintptr_t)leaf->data + last) & ~(page - 1);
-    if (begin < end)
-        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
-}
-
 static void give_back_leaf(void *user, const opf_const *leaf)
 {
-    (void)user;
-    give_back(leaf, 0, leaf->bytes);
+    opf_returned_pages_add(user, leaf->data, leaf->bytes);
 }
 
-/* What a unit alone has read of a large weight, at once: else all of it would be there twice until the last unit is built. */
-static void give_back_unit(const job *j, int64_t unit)
+/* Rows that a unit alone reads are given back with it: else all of a large weight would be there twice until the last unit is built. */
+static bool goes_by_units(const job *j)
 {
-    enum { LEAST = 1 << 16 };
-    const opf_const *c = j->c;
-    if (j->format.rows == 0 || c->kind != OPF_CONST_BYTES || c->rank == 0 || c->dims[0] == 0)
-        return;
-    const size_t row = c->bytes / (size_t)c->dims[0], first = (size_t)(unit * j->format.rows) * row, n = (size_t)j->format.rows * row;
-    if (n >= LEAST)
-        give_back(c, first, c->bytes - first < n ? c->bytes : first + n);
+    return j->format.rows != 0 && j->c->kind == OPF_CONST_BYTES && j->c->mapped && j->c->rank != 0 && j->c->dims[0] != 0;
+}
+
+static void give_back_unit(opf_returned_pages *returned, const job *j, int64_t unit)
+{
+    const opf_const *c   = j->c;
+    const size_t     row = c->bytes / (size_t)c->dims[0], first = (size_t)(unit * j->format.rows) * row, n = (size_t)j->format.rows * row;
+    opf_returned_pages_add(returned, (const char *)c->data + first, c->bytes - first < n ? c->bytes - first : n);
 }
 
 /* Under the lock. extra: bytes that count against so many budgets. */
@@ -137,41 +129,62 @@ static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_wei
 }
 
 typedef struct {
-    job     *jobs;
-    uint32_t n;
-    char    *scratch; /* a piece a thread */
+    opf_weights *weights;
+    char        *scratch; /* a piece a thread */
     size_t   scratch_bytes;
     const opf_kern *kern;
 } workload;
 
-/* The unit's share of fresh memory in one call instead of a fault a page: two thirds of the time. */
-static void touch_share(const job *j, int64_t unit)
+/* Fresh memory in one call instead of a fault a page: two thirds of the time. */
+static void touch(const job *j, size_t first, size_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
-    enum { LEAST = 1 << 16, PAGE = 4096 };
-    const size_t share = j->format.bytes / (size_t)j->format.units;
-    uintptr_t    begin = (uintptr_t)j->dst + (size_t)unit * share, end = begin + share;
-    if (share >= LEAST)
-        (void)madvise((void *)(begin & ~(uintptr_t)(PAGE - 1)), end - begin, MADV_POPULATE_WRITE);
+    enum { PAGE = 4096 };
+    const uintptr_t begin = ((uintptr_t)j->dst + first) & ~(uintptr_t)(PAGE - 1);
+    (void)madvise((void *)begin, (uintptr_t)j->dst + first + bytes - begin, MADV_POPULATE_WRITE);
 #else
     (void)j;
-    (void)unit;
+    (void)first;
+    (void)bytes;
 #endif
+}
+
+enum { TOUCHED = 1 << 16, PIECE = 1 << 18 }; /* bytes: the fewest worth a call; of many small units */
+
+/* What L2 still holds when it is written: the share of a unit. Small ones go together. */
+static void touch_unit(const job *j, int64_t unit)
+{
+    const size_t share = j->format.bytes / (size_t)j->format.units;
+    if (share >= TOUCHED)
+        touch(j, (size_t)unit * share, share);
+}
+
+static void touch_pieces(job *j)
+{
+    const size_t bytes = j->format.bytes;
+    if (bytes < TOUCHED || bytes / (size_t)j->format.units >= TOUCHED)
+        return;
+    for (size_t at; (at = PIECE * atomic_fetch_add(&j->touched, 1)) < bytes;)
+        touch(j, at, bytes - at < PIECE ? bytes - at : PIECE);
 }
 
 static void build_units(void *user, int32_t thread, int32_t threads)
 {
     const workload *all     = user;
     void           *scratch = all->scratch_bytes == 0 ? NULL : all->scratch + (size_t)thread * all->scratch_bytes;
+    opf_weights    *w       = all->weights;
     (void)threads;
-    for (uint32_t i = 0; i < all->n; i++) {
-        job *j = &all->jobs[i];
+    for (uint32_t i = 0; i < w->n_jobs; i++) {
+        job       *j        = &w->jobs[i];
+        const bool by_units = goes_by_units(j);
+        touch_pieces(j);
         for (int64_t unit; (unit = atomic_fetch_add(&j->next, 1)) < j->format.units;) {
-            touch_share(j, unit);
-            j->format.build(all->kern, j->c, j->format.numbers, unit, j->dst, scratch);
-            give_back_unit(j, unit);
-            if (atomic_fetch_add(&j->built, 1) + 1 == j->format.units)
-                opf_const_leaves(j->c, give_back_leaf, NULL);
+            touch_unit(j, unit);
+            j->format.build(w->kern, j->c, j->format.numbers, unit, j->dst, scratch);
+            if (by_units)
+                give_back_unit(&w->returned, j, unit);
+            else if (atomic_fetch_add(&j->built, 1) + 1 == j->format.units)
+                opf_const_leaves(j->c, give_back_leaf, &w->returned);
         }
     }
 }
@@ -179,7 +192,7 @@ static void build_units(void *user, int32_t thread, int32_t threads)
 /* Under the lock. */
 static bool build_all(opf_weights *w, const opf_weights_team *team)
 {
-    workload     all     = {.jobs = w->jobs, .n = w->n_jobs, .kern = w->kern};
+    workload     all     = {.weights = w};
     const size_t threads = team == NULL ? 1 : (size_t)team->threads;
     for (uint32_t i = 0; i < w->n_jobs; i++) {
         const size_t bytes = (w->jobs[i].format.scratch_bytes + 63) & ~(size_t)63;
@@ -192,6 +205,7 @@ static bool build_all(opf_weights *w, const opf_weights_team *team)
     else
         team->run(team->pool, build_units, &all);
     opf_heap_free(w->heap, all.scratch, threads * all.scratch_bytes);
+    opf_returned_pages_flush(&w->returned);
     w->n_jobs = 0;
     return true;
 }
@@ -226,7 +240,7 @@ static bool build_now(opf_weights *w, const void *dst)
         for (int64_t unit = 0; unit < format->units; unit++)
             format->build(w->kern, j->c, format->numbers, unit, j->dst, scratch);
         opf_heap_free(w->heap, scratch, format->scratch_bytes);
-        opf_const_leaves(j->c, give_back_leaf, NULL);
+        opf_const_leaves(j->c, give_back_leaf, &w->returned);
         memmove(j, j + 1, (--w->n_jobs - i) * sizeof *j);
         return true;
     }
@@ -251,6 +265,13 @@ const void *opf_weights_get(opf_weights *weights, const opf_const *c, const opf_
 const void *opf_weights_get_extra(opf_weights *weights, const opf_const *c, const opf_weight_format *format, size_t extra, size_t budgets)
 {
     return get(weights, c, format, extra, budgets);
+}
+
+void opf_weights_set_file(opf_weights *weights, const void *data, size_t bytes)
+{
+    (void)pthread_mutex_lock(&weights->lock);
+    weights->returned.file = (opf_page_range){(uintptr_t)data, (uintptr_t)data + bytes};
+    (void)pthread_mutex_unlock(&weights->lock);
 }
 
 void opf_weights_set_budget(opf_weights *weights, size_t bytes)

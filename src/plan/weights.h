@@ -14,6 +14,8 @@ typedef struct opf_weights opf_weights;
 /* kern packs them, and stays where it is. NULL when memory is out. */
 opf_weights *opf_weights_create(opf_heap *heap, const opf_kern *kern);
 void opf_weights_destroy(opf_weights **weights);
+/* The mapped file in which most of the constants lie. */
+void opf_weights_set_file(opf_weights *weights, const void *data, size_t bytes);
 size_t opf_weights_bytes(opf_weights *weights); /* packed so far */
 
 /* What a format needs besides the constant. */
