@@ -55,7 +55,7 @@ typedef struct opf_winograd {
     const char  *kernel;                                 /* its name */
     size_t       taps[2], tile[2];                       /* of an axis; pixels of a tile */
     size_t       down, across;                           /* tiles of an image */
-    size_t       tiles, panels;                          /* of a unit, at most */
+    size_t       tiles, panels;                          /* of a block, at most; whose results are written together */
     bool         cached;                                 /* filters are found in L3 */
     size_t       most;                                   /* panels that are multiplied together: those of several units */
     size_t       v_row, v_point, m_panel, m_point;       /* floats between tiles, points and panels; M's tiles are nr apart */

@@ -23,8 +23,7 @@ opf_ahead opf_ahead_of(const opf_run_env *env, const opf_gemm_args *g, size_t be
     const size_t most = opf_cpu_l2_bytes() / 2 / sizeof(float), unit = begin * units_of(next) / units_of(g);
     const opf_winograd *w = &next->winograd;
     const bool   by_points = w->u != NULL;
-    const size_t units     = by_points ? opf_divide_up(next->panels, w->panels) : next->panels;
-    const size_t panel     = unit % units * (by_points ? w->panels : 1), left = next->panels - panel;
+    const size_t panel     = unit % next->panels, left = next->panels - panel;
     const size_t floats    = (by_points ? 1 : next->taps) * next->kc * env->kern->nr;
     const size_t panels    = by_points ? least(w->most, left) : next->tiles == 1 ? left : 1; /* of a point; of a single tile, which reads all once */
     return (opf_ahead){(by_points ? w->u : next->b) + panel * floats, least(panels * floats, most)};

@@ -302,16 +302,16 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     const opf_gemm_args *g    = args;
     const opf_winograd  *w    = &g->winograd;
     worker               work = {.env = env, .args = g, .panel_index = SIZE_MAX};
-    size_t               all  = g->images * w->down * w->across, shares = opf_divide_up(g->panels, w->panels);
+    size_t               all  = g->images * w->down * w->across, shares = g->panels;
     const opf_ahead      ahead = opf_ahead_of(env, g, begin);
     (void)scratch_layout(g, env->kern, &work, scratch);
     for (size_t unit = begin, last; unit < end; unit = last) {
-        const size_t source = unit / shares, block = source / g->groups, panel = unit % shares * w->panels;
+        const size_t source = unit / shares, block = source / g->groups, panel = unit % shares;
         const size_t first = block * w->tiles, n = all - first < w->tiles ? all - first : w->tiles;
         last = least_of(end, (source + 1) * shares); /* all units of a block that are here */
         work.group = source % g->groups;
         transform_tiles(&work, first, n);
-        compute_block(&work, first, n, panel, least_of(g->panels, panel + (last - unit) * w->panels), last == end ? ahead : (opf_ahead){NULL, 0});
+        compute_block(&work, first, n, panel, panel + (last - unit), last == end ? ahead : (opf_ahead){NULL, 0});
     }
 }
 
@@ -471,7 +471,7 @@ size_t opf_winograd_units(const opf_gemm_args *args)
 {
     const opf_winograd *w   = &args->winograd;
     const size_t        all = args->images * w->down * w->across;
-    return opf_divide_up(all, w->tiles) * args->groups * opf_divide_up(args->panels, w->panels);
+    return opf_divide_up(all, w->tiles) * args->groups * args->panels;
 }
 
 void opf_winograd_step(const opf_gemm_args *args, const opf_kern *kern, opf_plan_step *step)
