@@ -394,13 +394,15 @@ static bool is_faster(const opf_gemm_args *args, const form *f, bool wide, bool 
  * a block as large as can be, which reads V from beyond L2 once a group of columns, may read less in all (VGG-16's layers of
  * 512 channels on 28x28: 67 MB for 151 MB).
  */
-static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t nr, size_t filter_bytes, size_t groups)
+static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t nr, size_t filter_bytes, size_t groups, size_t units)
 {
-    enum { FEWEST = 16, MOST = 64, MOST_BEYOND = 112 };
+    enum { FEWEST = 16, MOST = 64, MOST_BEYOND = 112, UNITS = 4 };
     const size_t l2 = opf_cpu_l2_bytes(), v_bytes = opf_winograd_points(w) * sizeof(float) * w->v_row;
     const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->panels * nr;
     const size_t room = filter_bytes > l2 / 2 ? l2 / 4 * 3 : l2 / 8 * 5 - filter_bytes, fit = room / (v_bytes + m_bytes);
-    const size_t within = opf_divide_up(all, fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit), beyond = opf_divide_up(all, MOST_BEYOND);
+    size_t       within = opf_divide_up(all, fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit);
+    const size_t beyond = opf_divide_up(all, MOST_BEYOND), least = opf_divide_up(UNITS, units), few = opf_divide_up(all, 12);
+    within = within >= least ? within : least < few ? least : few; /* threads share blocks where there are few columns */
     if (filter_bytes > l2 / 2 && (within - beyond) * filter_bytes > groups * all * v_bytes)
         return opf_divide_up(all, beyond);
     return opf_divide_up(all, within);
@@ -460,7 +462,7 @@ void opf_winograd_choose(const opf_planner *planner, opf_gemm_args *args, const 
     plan->panels         = opf_divide_up(panels, opf_divide_up(panels, most));
     /* Rows of V do not follow one another at a power of two, which would map them to few sets of L1. */
     plan->v_row   = (args->kc + 15) / 16 * 16 + 16;
-    plan->tiles   = tiles_of_block(plan, tiles_of(args, f), kern->nr, (size_t)format.bytes, opf_divide_up(panels, plan->panels));
+    plan->tiles   = tiles_of_block(plan, tiles_of(args, f), kern->nr, (size_t)format.bytes, opf_divide_up(panels, plan->panels), args->groups * panels);
     plan->v_point = plan->tiles * plan->v_row + 16;
     plan->most    = panels_of_block(plan, kern->nr, panels);
     plan->m_panel = plan->tiles * kern->nr;
