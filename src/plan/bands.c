@@ -24,7 +24,7 @@ typedef struct {
     } steps[MOST];
     ring   rings[MOST - 1]; /* behind step i */
     size_t n_buffers;
-    size_t band, bands; /* lines of the last result at a time; so many for an image */
+    size_t bands;       /* parts of about as many lines of the last result, for an image */
 } chain;
 
 /* ---- run ---- */
@@ -38,9 +38,22 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static size_t least_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static int64_t most(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Where band i begins: multiples of the step as even as can be, so that threads get as many lines as well as as many bands. */
+static size_t begin_of(const chain *c, size_t i)
+{
+    const opf_image_lines *lines = &c->steps[c->n - 1].lines;
+    const size_t           step = (size_t)lines->step, at = (lines->out * i / c->bands + step / 2) / step * step;
+    return i == c->bands || at > lines->out ? lines->out : at;
 }
 
 /* The lines of the image below the windows of some lines of the result. */
@@ -76,8 +89,8 @@ static void run_chain(const opf_run_env *env, const void *args, size_t begin, si
     range        held[MOST - 1], todo[MOST];
     memcpy(bases, env->bases, c->n_buffers * sizeof *bases);
     for (size_t unit = begin; unit < end; unit++) {
-        const size_t image = unit / c->bands, first = unit % c->bands * c->band;
-        todo[c->n - 1] = (range){(int64_t)first, least((int64_t)(first + c->band), (int64_t)c->steps[c->n - 1].lines.out)};
+        const size_t image = unit / c->bands, first = begin_of(c, unit % c->bands), last = begin_of(c, unit % c->bands + 1);
+        todo[c->n - 1] = (range){(int64_t)first, (int64_t)last};
         for (size_t i = c->n - 1; i-- > 0;) {
             const ring *r = &c->rings[i];
             if (unit == begin || first == 0)
@@ -139,11 +152,13 @@ static bool hands_on(const opf_plan *plan, uint32_t i, uint32_t j)
            to->weights <= l2 / 4;
 }
 
-/* Lines of the rings for bands of so many lines of the result, and bytes of all rings. */
-static size_t size_rings(chain *c, size_t band)
+/* Lines of the rings for so many bands, and bytes of all rings. */
+static size_t size_rings(chain *c, size_t bands)
 {
-    size_t bytes = 0, lines = band;
-    c->band = band;
+    size_t bytes = 0, lines = 0;
+    c->bands = bands;
+    for (size_t i = 0; i < bands; i++)
+        lines = begin_of(c, i + 1) - begin_of(c, i) > lines ? begin_of(c, i + 1) - begin_of(c, i) : lines;
     for (size_t i = c->n - 1; i-- > 0;) {
         const opf_image_lines *next = &c->steps[i + 1].lines;
         ring                  *r    = &c->rings[i];
@@ -155,17 +170,16 @@ static size_t size_rings(chain *c, size_t band)
     return bytes;
 }
 
-/* As many lines as rings in half of L2 take, but bands enough for all threads. */
-static void choose_band(chain *c)
+/* Few enough for rings in half of L2, but enough for all threads: mostly multiples of a few, which come out even. */
+static void choose_bands(chain *c)
 {
-    enum { BANDS = 8 };
-    const size_t out = c->steps[c->n - 1].lines.out, share = opf_divide_up(out * c->steps[0].lines.images, BANDS);
-    const size_t step = (size_t)c->steps[c->n - 1].lines.step;
-    size_t       band = opf_divide_up(share > out ? out : share, step) * step;
-    while (band > step && size_rings(c, band) > opf_cpu_l2_bytes() / 2)
-        band -= step;
-    (void)size_rings(c, band);
-    c->bands = opf_divide_up(out, band);
+    enum { BANDS = 8, FEW = 4 };
+    const opf_image_lines *lines = &c->steps[c->n - 1].lines;
+    const size_t           most = opf_divide_up(lines->out, (size_t)lines->step);
+    size_t                 bands = least_size(opf_divide_up(BANDS, lines->images), most);
+    while (bands < most && size_rings(c, bands) > opf_cpu_l2_bytes() / 2)
+        bands = least_size(bands + (bands < FEW ? 1 : FEW), most);
+    (void)size_rings(c, bands);
 }
 
 void opf_plan_join_lives(opf_plan *plan, uint32_t first, uint32_t last, const uint32_t *between, size_t n)
@@ -209,7 +223,7 @@ static opf_status make_chain(opf_planner *planner, const uint32_t *at, uint32_t 
         if (i + 1 < n)
             c->rings[i] = (ring){.buffer = between[i], .bytes = step->lines->out_line * sizeof(float)};
     }
-    choose_band(c);
+    choose_bands(c);
     size_t offset = opf_round_64(c->n_buffers * sizeof(char *));
     for (uint32_t i = 0; i + 1 < n; i++) {
         c->rings[i].offset = offset;
