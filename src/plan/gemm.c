@@ -169,6 +169,15 @@ static bool can_scale_b(const opf_gemm_args *args, const opf_kern *kern)
            opf_divide_up(args->n, kern->nr) * kern->nr * args->kc <= MOST;
 }
 
+/* One block of a few panels that two threads cannot share evenly, but its rows: then weights are read by both, which L2 makes up for. */
+static bool comes_out_odd(const opf_gemm_args *args, const opf_kern *kern)
+{
+    enum { FEW = 8, LEAST = 4 };
+    const size_t bytes = args->panels * kern->nr * args->taps * args->kc * sizeof(float);
+    return args->b != NULL && args->images * args->groups == 1 && args->panels > 1 && args->panels < FEW && args->panels % 2 != 0 && args->tiles >= LEAST &&
+           bytes <= opf_cpu_l2_bytes() / 2;
+}
+
 void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
 {
     if (opf_gemm_goes_by_lines(args) && args->m != 0) {
@@ -203,10 +212,12 @@ void opf_gemm_size(opf_gemm_args *args, const opf_kern *kern)
         args->panels = opf_divide_up(args->n, kern->nr);
         return;
     }
+    args->panels = opf_divide_up(args->n, kern->nr);
+    if (args->tiles == args->block && comes_out_odd(args, kern))
+        args->block = opf_divide_up(args->tiles, 2);
     args->blocks = opf_divide_up(args->tiles, args->block);
     args->block  = opf_divide_up(args->tiles, args->blocks);
     args->blocks = opf_divide_up(args->tiles, args->block);
-    args->panels = opf_divide_up(args->n, kern->nr);
 }
 
 /* A convolution of two axes whose lines are rows of the product one after the other. */
