@@ -311,12 +311,12 @@ static bool choose_sizes(panelwise *p)
 }
 
 /* Two bands compute the lines between that both need, which ends what they gain by lying near their readers where these are a large part
-   of the image: then threads share its channels. */
+   of the image, and a few lines come out uneven: then threads share its channels. */
 static size_t bands_of(const opf_gemm_window *w)
 {
-    enum { FIFTH = 5 };
+    enum { FIFTH = 5, FEW = 2 * BANDS };
     const int64_t both = (w->kernel[1] - 1) * w->dilation[1] + 1 - w->stride[1];
-    return both * FIFTH > w->in[1] ? 1 : (size_t)least(w->out[1], BANDS);
+    return both * FIFTH > w->in[1] || w->out[1] < FEW ? 1 : BANDS;
 }
 
 static opf_status join(opf_planner *planner, uint32_t i, opf_error *error)
