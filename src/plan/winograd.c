@@ -396,12 +396,12 @@ static bool is_faster(const opf_gemm_args *args, const form *f, bool wide, bool 
  */
 static size_t tiles_of_block(const opf_winograd *w, size_t all, size_t nr, size_t filter_bytes, size_t groups, size_t units)
 {
-    enum { FEWEST = 16, MOST = 64, MOST_BEYOND = 112, UNITS = 4 };
+    enum { FEWEST = 16, MOST = 64, MOST_BEYOND = 112, UNITS = 2 };
     const size_t l2 = opf_cpu_l2_bytes(), v_bytes = opf_winograd_points(w) * sizeof(float) * w->v_row;
     const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->panels * nr;
     const size_t room = filter_bytes > l2 / 2 ? l2 / 4 * 3 : l2 / 8 * 5 - filter_bytes, fit = room / (v_bytes + m_bytes);
     size_t       within = opf_divide_up(all, fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit);
-    const size_t beyond = opf_divide_up(all, MOST_BEYOND), least = opf_divide_up(UNITS, units), few = opf_divide_up(all, 12);
+    const size_t beyond = opf_divide_up(all, MOST_BEYOND), least = opf_divide_up(UNITS, units), few = opf_divide_up(all, FEWEST);
     within = within >= least ? within : least < few ? least : few; /* threads share blocks where there are few columns */
     if (filter_bytes > l2 / 2 && (within - beyond) * filter_bytes > groups * all * v_bytes)
         return opf_divide_up(all, beyond);
