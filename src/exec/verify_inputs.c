@@ -2,6 +2,7 @@
 /* Inputs for verify: random and adversarial, of several sizes; integers that index are drawn from what they index. */
 #include "exec/verify.h"
 
+#include "base/least.h"
 #include "ops/op.h"
 
 #include <math.h>
@@ -98,11 +99,6 @@ static bool is_repeated(const opf_verifier *v)
 
 /* ---- integers that index ---- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 /* Operators through which an index passes unchanged. */
 static bool passes(const opf_node *node, uint32_t input)
 {
@@ -132,10 +128,10 @@ static int64_t index_bound(opf_verifier *v, const opf_graph *graph, opf_value_id
         if (node == NULL || node->op == NULL)
             continue;
         if (input == 1 && (node->op == &opf_op_Gather || node->op == &opf_op_GatherElements || node->op == &opf_op_ScatterElements) && node->inputs[0] != 0)
-            bound = least(bound, size_of_axis(v, graph, node));
+            bound = opf_least(bound, size_of_axis(v, graph, node));
         for (uint32_t o = 0; passes(node, input) && o < node->n_outputs; o++)
             if (node->outputs[o] != 0)
-                bound = least(bound, index_bound(v, graph, node->outputs[o], depth - 1));
+                bound = opf_least(bound, index_bound(v, graph, node->outputs[o], depth - 1));
     }
     return bound;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/product.h"
 
+#include "base/least.h"
+
 #include <string.h>
 
 /* Columns are worked on in groups of LANES, and depths DEPTHS at a time: a sum is loaded and stored once for DEPTHS
@@ -53,11 +55,6 @@ static void multiply_rest(bool is_float, const opf_number *a, const opf_number *
     }
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static void run_block(const opf_product *product, size_t i, size_t rows, size_t j, size_t cols,
                       opf_product_scratch *scratch)
 {
@@ -65,7 +62,7 @@ static void run_block(const opf_product *product, size_t i, size_t rows, size_t 
     for (size_t s = 0; s < rows * OPF_PRODUCT_COLS; s++)
         scratch->sum[s] = zero;
     for (size_t p = 0; p < product->k; p += OPF_PRODUCT_DEPTH) {
-        size_t depth = least(product->k - p, OPF_PRODUCT_DEPTH);
+        size_t depth = opf_least_size(product->k - p, OPF_PRODUCT_DEPTH);
         product->load_a(product->user, i, rows, p, depth, scratch->a);
         product->load_b(product->user, p, depth, j, cols, scratch->b);
         (product->is_float ? multiply_f64 : multiply_u64)(scratch->a, scratch->b, rows, depth, cols, scratch->sum);
@@ -79,7 +76,7 @@ void opf_product_run(const opf_product *product, opf_product_scratch *scratch)
     memset(scratch->b, 0, sizeof scratch->b); /* lanes beyond the last column are read */
     for (size_t j = 0; j < product->n; j += OPF_PRODUCT_COLS)
         for (size_t i = 0; i < product->m; i += OPF_PRODUCT_ROWS)
-            run_block(product, i, least(product->m - i, OPF_PRODUCT_ROWS), j, least(product->n - j, OPF_PRODUCT_COLS),
+            run_block(product, i, opf_least_size(product->m - i, OPF_PRODUCT_ROWS), j, opf_least_size(product->n - j, OPF_PRODUCT_COLS),
                       scratch);
 }
 

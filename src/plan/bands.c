@@ -29,25 +29,6 @@ typedef struct {
 
 /* ---- run ---- */
 
-typedef struct {
-    int64_t from, to;
-} range;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t least_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Where band i begins: multiples of the step as even as can be, so that threads get as many lines as well as as many bands. */
 static size_t begin_of(const chain *c, size_t i)
 {
@@ -56,28 +37,25 @@ static size_t begin_of(const chain *c, size_t i)
     return i == c->bands || at > lines->out ? lines->out : at;
 }
 
-/* The lines of the image below the windows of some lines of the result. */
-static range needed(const opf_image_lines *lines, range result)
+static opf_span needed(const opf_image_lines *lines, opf_span result)
 {
-    const int64_t from = most(0, result.from * lines->stride - lines->pad);
-    const int64_t to   = least((int64_t)lines->in, (result.to - 1) * lines->stride - lines->pad + lines->window);
-    return (range){from, most(from, to)};
+    return opf_below_windows((int64_t)lines->in, lines->window, lines->stride, lines->pad, result);
 }
 
 /* Keeps what is still needed of a ring, at its begin, and tells what is missing behind it, as `from` can make it. */
-static range make_room(const ring *r, const opf_image_lines *from, char *memory, range *held, range need)
+static opf_span make_room(const ring *r, const opf_image_lines *from, char *memory, opf_span *held, opf_span need)
 {
     if (need.from < held->from || need.from >= held->to)
-        *held = (range){need.from / from->step * from->step, need.from / from->step * from->step};
-    need.to = least(opf_round_up(need.to, from->step), (int64_t)from->out);
+        *held = (opf_span){need.from / from->step * from->step, need.from / from->step * from->step};
+    need.to = opf_least(opf_round_up(need.to, from->step), (int64_t)from->out);
     if (need.to <= held->to)
-        return (range){held->to, held->to};
+        return (opf_span){held->to, held->to};
     if (need.to - held->from > (int64_t)r->lines) {
-        const int64_t kept = most(0, held->to - need.from);
+        const int64_t kept = opf_most(0, held->to - need.from);
         memmove(memory, memory + (size_t)(need.from - held->from) * r->bytes, (size_t)kept * r->bytes);
         held->from = need.from;
     }
-    return (range){held->to, need.to};
+    return (opf_span){held->to, need.to};
 }
 
 /* A unit is a band of an image. Bands that follow one another find the lines that they share. */
@@ -86,16 +64,16 @@ static void run_chain(const opf_run_env *env, const void *args, size_t begin, si
     const chain *c     = args;
     char       **bases = scratch;
     opf_run_env  own   = {.bases = bases, .kern = env->kern, .heap = env->heap};
-    range        held[MOST - 1], todo[MOST];
+    opf_span     held[MOST - 1], todo[MOST];
     memcpy(bases, env->bases, c->n_buffers * sizeof *bases);
     for (size_t unit = begin; unit < end; unit++) {
         const size_t image = unit / c->bands, first = begin_of(c, unit % c->bands), last = begin_of(c, unit % c->bands + 1);
-        todo[c->n - 1] = (range){(int64_t)first, (int64_t)last};
+        todo[c->n - 1] = (opf_span){(int64_t)first, (int64_t)last};
         for (size_t i = c->n - 1; i-- > 0;) {
             const ring *r = &c->rings[i];
             if (unit == begin || first == 0)
-                held[i] = (range){0, 0};
-            todo[i] = (range){0, 0};
+                held[i] = (opf_span){0, 0};
+            todo[i] = (opf_span){0, 0};
             if (todo[i + 1].from < todo[i + 1].to)
                 todo[i] = make_room(r, &c->steps[i].lines, (char *)scratch + r->offset, &held[i], needed(&c->steps[i + 1].lines, todo[i + 1]));
             /* The base that puts line held.from at the begin of the ring. */
@@ -108,7 +86,7 @@ static void run_chain(const opf_run_env *env, const void *args, size_t begin, si
             if (todo[i].from < todo[i].to)
                 c->steps[i].lines.run(&own, c->steps[i].args, image, (size_t)todo[i].from, (size_t)todo[i].to, own_scratch);
             if (i + 1 < c->n)
-                held[i].to = most(held[i].to, todo[i].to);
+                held[i].to = opf_most(held[i].to, todo[i].to);
         }
     }
 }
@@ -163,7 +141,7 @@ static size_t size_rings(chain *c, size_t bands)
         const opf_image_lines *next = &c->steps[i + 1].lines;
         ring                  *r    = &c->rings[i];
         const int64_t slack = 2 * (c->steps[i].lines.step - 1);
-        lines    = (size_t)least((int64_t)next->in, ((int64_t)lines - 1) * next->stride + next->window + slack);
+        lines    = (size_t)opf_least((int64_t)next->in, ((int64_t)lines - 1) * next->stride + next->window + slack);
         r->lines = lines;
         bytes += lines * r->bytes;
     }
@@ -176,9 +154,9 @@ static void choose_bands(chain *c)
     enum { BANDS = 8, FEW = 4 };
     const opf_image_lines *lines = &c->steps[c->n - 1].lines;
     const size_t           most = opf_divide_up(lines->out, (size_t)lines->step);
-    size_t                 bands = least_size(opf_divide_up(BANDS, lines->images), most);
+    size_t                 bands = opf_least_size(opf_divide_up(BANDS, lines->images), most);
     while (bands < most && size_rings(c, bands) > opf_cpu_l2_bytes() / 2)
-        bands = least_size(bands + (bands < FEW ? 1 : FEW), most);
+        bands = opf_least_size(bands + (bands < FEW ? 1 : FEW), most);
     (void)size_rings(c, bands);
 }
 

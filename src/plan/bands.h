@@ -7,7 +7,19 @@
 #ifndef OPF_PLAN_BANDS_H
 #define OPF_PLAN_BANDS_H
 
+#include "base/least.h"
 #include "plan/planner.h"
+
+typedef struct opf_span {
+    int64_t from, to;
+} opf_span;
+
+/* Those of `in` lines (or pixels of one) that lie below the windows of some of the result. */
+static inline opf_span opf_below_windows(int64_t in, int64_t window, int64_t stride, int64_t pad, opf_span result)
+{
+    const int64_t from = opf_most(0, result.from * stride - pad), to = opf_least(in, (result.to - 1) * stride - pad + window);
+    return (opf_span){from, opf_most(from, to)};
+}
 
 /* How a step computes its result line by line. Line o of the result needs lines [o*stride - pad, o*stride - pad + window) of the
    image that it reads, those of them that the image has; all else that it reads is not the image. */

@@ -4,6 +4,7 @@
 #include "plan/bands.h"
 #include "plan/lines.h"
 #include "plan/steps.h"
+#include "base/least.h"
 #include "base/round.h"
 
 #include <math.h>
@@ -26,11 +27,6 @@ typedef struct {
     int64_t     x_image, x_channel, y_image, y_channel, y_pixel; /* channel 1: side by side; else planes, by lines of pixels */
     opf_bound   epilogue;
 } pool_args;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The divisor of an average: taps inside the image, or inside the padded image (the last window may overhang both). */
 static int64_t divisor(const pool_args *p, const int64_t *place)
@@ -111,7 +107,7 @@ static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
     s->copies = (float *)(void *)(scratch + at);
     at += p->x_channel == 1 ? 0 : opf_round_64(p->lines * (size_t)p->in[last] * p->channels * sizeof(float));
     s->folded = (float *)(void *)(scratch + at);
-    at += p->piece == 0 ? 0 : opf_round_64((size_t)least(windows_span(p, p->piece), p->in[last]) * p->channels * sizeof(float));
+    at += p->piece == 0 ? 0 : opf_round_64((size_t)opf_least(windows_span(p, p->piece), p->in[last]) * p->channels * sizeof(float));
     s->line = (float *)(void *)(scratch + at);
     at += p->y_channel == 1 ? 0 : opf_round_64((size_t)p->out[last] * p->channels * sizeof(float));
     s->program = (float *)(void *)(scratch + at);
@@ -120,7 +116,7 @@ static size_t scratch_layout(const pool_args *p, char *scratch, pool_scratch *s)
 
 static int64_t inside(int64_t at, int64_t n)
 {
-    return at < 0 ? 0 : least(at, n);
+    return at < 0 ? 0 : opf_least(at, n);
 }
 
 /* The lines of a window as its pixels see them: n of them, from input pixel `first` on. */
@@ -167,7 +163,7 @@ static void pool_pixels(const opf_kern *kern, const pool_args *p, const pool_lin
     int64_t       inner, inner_end;
     inner_pixels(p, &inner, &inner_end);
     for (int64_t at = begin, next; at < end; at = next) {
-        next        = at < inner || at >= inner_end ? at + 1 : least(inner_end, end);
+        next        = at < inner || at >= inner_end ? at + 1 : opf_least(inner_end, end);
         place[axis] = at;
         const opf_pool line = {.taps      = taps,
                                .n_taps    = window_taps(p, from, at, taps),
@@ -186,7 +182,7 @@ static void pool_line(const opf_kern *kern, const pool_args *p, const pool_lines
 {
     const int64_t width = p->out[p->spatial - 1];
     for (int64_t begin = 0, end; begin < width; begin = end) {
-        end = p->piece == 0 ? width : least(begin + p->piece, width);
+        end = p->piece == 0 ? width : opf_least(begin + p->piece, width);
         const pool_lines lines = p->piece == 0 ? *from : fold_lines(kern, p, from, begin, end, s);
         pool_pixels(kern, p, &lines, place, begin, end, s->taps, to, stride);
     }
@@ -197,13 +193,13 @@ static void pool_line(const opf_kern *kern, const pool_args *p, const pool_lines
 static int64_t piece_pixels(const pool_args *p)
 {
     const int32_t axis   = p->spatial - 1;
-    const int64_t stride = p->windows.stride[axis], span = least(opf_windows_span(&p->windows, axis), p->in[axis]);
+    const int64_t stride = p->windows.stride[axis], span = opf_least(opf_windows_span(&p->windows, axis), p->in[axis]);
     const int64_t fit = ((int64_t)(PIECE / p->channels) - span) / stride, wide = 4 * span / stride;
     const int64_t taps = (int64_t)p->taps, lines = (int64_t)p->lines, across = taps / lines;
     const bool    many = taps > FOLD_GAINS * (lines * stride + across), splits = p->channels % LINE_FLOATS != 0;
     if (lines == 1 || across <= stride || !(many || splits))
         return 0;
-    return least(fit > wide ? fit : wide, p->out[axis]);
+    return opf_least(fit > wide ? fit : wide, p->out[axis]);
 }
 
 static void run_epilogue(const opf_run_env *env, const pool_args *p, size_t image, size_t pixel, float *line, ptrdiff_t stride, size_t width, float *scratch)
@@ -341,7 +337,7 @@ opf_status opf_lower_pool(opf_planner *planner, opf_node_id id, bool *done, opf_
         p.in[i] = x.dims[2 + i];
         p.pixels *= (size_t)p.out[i];
         p.lines = p.taps;
-        p.taps *= (size_t)least(p.windows.kernel[i], p.in[i]);
+        p.taps *= (size_t)opf_least(p.windows.kernel[i], p.in[i]);
     }
     p.piece = piece_pixels(&p);
     OPF_TRY(place_image(planner, &p, &x, global, error));

@@ -20,13 +20,9 @@ typedef struct {
     size_t                    bands, columns; /* columns: parts of the channels * chunks */
 } panelwise;
 
-typedef struct {
-    int64_t from, to;
-} range;
-
 /* Lines [from, to) of the image between, of the pixels and channels of a column, are there. */
 typedef struct {
-    range  lines;
+    opf_span  lines;
     float *data;
 } window;
 
@@ -41,22 +37,10 @@ typedef struct {
     opf_ahead          ahead;
 } worker;
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* What windows [from, to) read along an axis of the image. */
-static range needed(const opf_gemm_window *w, int axis, int64_t from, int64_t to)
+static opf_span needed(const opf_gemm_window *w, int axis, int64_t from, int64_t to)
 {
-    const int64_t begin = most(0, from * w->stride[axis] - w->pad[axis]);
-    const int64_t end   = (to - 1) * w->stride[axis] - w->pad[axis] + (w->kernel[axis] - 1) * w->dilation[axis] + 1;
-    return (range){begin, most(begin, least(end, w->in[axis]))};
+    return opf_below_windows(w->in[axis], (w->kernel[axis] - 1) * w->dilation[axis] + 1, w->stride[axis], w->pad[axis], (opf_span){from, to});
 }
 
 /* ---- run ---- */
@@ -81,12 +65,12 @@ static void multiply(worker *w, const float *a, size_t rows, size_t cols, float 
 }
 
 /* What is there of the lines that are needed moves to the begin. */
-static void make_room(const panelwise *p, window *held, range need)
+static void make_room(const panelwise *p, window *held, opf_span need)
 {
     const size_t n = held->lines.from <= need.from && need.from < held->lines.to ? (size_t)(held->lines.to - need.from) : 0;
     if (n != 0 && need.from != held->lines.from)
         memmove(held->data, held->data + (size_t)(need.from - held->lines.from) * p->line, n * p->line * sizeof(float));
-    held->lines = (range){need.from, need.from + (int64_t)n};
+    held->lines = (opf_span){need.from, need.from + (int64_t)n};
 }
 
 /* The tiles fetch the next panel, the last ones what the product behind this one reads first. left: columns that the thread has still to
@@ -119,8 +103,8 @@ static void run_column(worker *w, size_t column, size_t left, size_t first, size
     const opf_depthwise_args *d   = p->windows;
     const opf_gemm_window    *win = &d->window;
     const size_t  nr = w->env->kern->nr, at = column / p->chunks * p->channels, cols = g->n - at < p->channels ? g->n - at : p->channels;
-    const size_t  from = column % p->chunks * p->chunk, to = (size_t)least((int64_t)(from + p->chunk), win->out[2]);
-    const range   across = needed(win, 2, (int64_t)from, (int64_t)to), all = needed(win, 1, (int64_t)first, (int64_t)end);
+    const size_t  from = column % p->chunks * p->chunk, to = (size_t)opf_least((int64_t)(from + p->chunk), win->out[2]);
+    const opf_span   across = needed(win, 2, (int64_t)from, (int64_t)to), all = needed(win, 1, (int64_t)first, (int64_t)end);
     const size_t  width = (size_t)(across.to - across.from), taps = (size_t)win->kernel[1];
     const bool    whole = width == (size_t)win->in[2];
     const float  *a = (const float *)opf_ref_data(w->env, g->a) + g->a_images[w->image] + across.from * g->a_row;
@@ -131,7 +115,7 @@ static void run_column(worker *w, size_t column, size_t left, size_t first, size
     choose_fetch(w, column, left, (size_t)(all.to - all.from) * width);
     for (size_t o = first, n; o < end; o += n) {
         n                = end - o < p->lines ? end - o : p->lines;
-        const range need = needed(win, 1, (int64_t)o, (int64_t)(o + n));
+        const opf_span need = needed(win, 1, (int64_t)o, (int64_t)(o + n));
         make_room(p, held, need);
         for (int64_t line = held->lines.to, some; line < need.to; line += some) {
             some = whole ? need.to - line : 1;
@@ -217,7 +201,7 @@ static void run_panelwise(const opf_run_env *env, const void *args, size_t begin
 /* In bands, every column has memory of its own, behind what is there of each. */
 static size_t windows_bytes(const panelwise *p)
 {
-    return opf_round_64((1 + p->columns) * sizeof(range));
+    return opf_round_64((1 + p->columns) * sizeof(opf_span));
 }
 
 static void run_lines(const opf_run_env *env, const void *args, size_t image, size_t first, size_t end, void *scratch)
@@ -225,11 +209,11 @@ static void run_lines(const opf_run_env *env, const void *args, size_t image, si
     const panelwise *p     = args;
     worker           w     = begin_work(env, p, (char *)scratch + windows_bytes(p));
     bool            *holds = scratch;
-    range           *held  = (range *)scratch + 1;
+    opf_span           *held  = (opf_span *)scratch + 1;
     char            *data  = (char *)scratch + windows_bytes(p) + rows_bytes(p);
     w.image                = image;
     for (size_t column = 0; column < p->columns; column++, data += opf_round_64(p->ring * p->line * sizeof(float))) {
-        window own = {*holds ? held[column] : (range){0, 0}, (float *)(void *)data};
+        window own = {*holds ? held[column] : (opf_span){0, 0}, (float *)(void *)data};
         run_column(&w, column, SIZE_MAX, first, end, &own);
         held[column] = own.lines;
     }
@@ -293,7 +277,7 @@ static bool choose_sizes(panelwise *p)
     const int64_t taps = (w->kernel[1] - 1) * w->dilation[1] + 1, halo = (w->kernel[2] - 1) * w->dilation[2] + 1 - w->stride[2];
     for (p->chunks = 1; p->chunks <= MOST; p->chunks++) {
         p->chunk             = opf_divide_up((size_t)w->out[2], p->chunks);
-        const int64_t width  = p->chunks == 1 ? w->in[2] : (int64_t)p->chunk * w->stride[2] + most(0, halo);
+        const int64_t width  = p->chunks == 1 ? w->in[2] : (int64_t)p->chunk * w->stride[2] + opf_most(0, halo);
         const size_t  lines  = (p->line = (size_t)width * p->channels) == 0 ? 0 : budget / p->line;
         const size_t  below = (size_t)taps, two = below + (out > 1 ? stride : 0);
         if ((int64_t)p->chunks * width * TENTH > w->in[2] * (TENTH + 1))

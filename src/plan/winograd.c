@@ -10,6 +10,7 @@
 #include "plan/gemm_ahead.h"
 
 #include "cpu/cpu.h"
+#include "base/least.h"
 #include "base/round.h"
 
 #include <math.h>
@@ -157,11 +158,6 @@ static void multiply(const worker *work, size_t n, size_t panel, size_t n_panels
         }
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Where the sums of a tile go: into the result, or where they wait to be written to planes. */
 typedef struct {
     float    *c;
@@ -205,8 +201,8 @@ static void finish_tile(worker *work, tile_place place, size_t i, size_t panel, 
                                   .residual       = at.residual,
                                   .residual_row   = (ptrdiff_t)width * at.residual_stride,
                                   .residual_pixel = at.residual_stride,
-                                  .rows           = (size_t)least((int64_t)w->tile[0], g->window.out[1] - place.y),
-                                  .pixels         = (size_t)least((int64_t)w->tile[1], width - place.x),
+                                  .rows           = (size_t)opf_least((int64_t)w->tile[0], g->window.out[1] - place.y),
+                                  .pixels         = (size_t)opf_least((int64_t)w->tile[1], width - place.x),
                                   .cols           = cols,
                                   .lo             = at.lo,
                                   .hi             = at.hi};
@@ -224,7 +220,7 @@ static void finish_row(worker *work, size_t first, size_t i, size_t end, size_t 
     const bool           planes = g->c_col != 1;
     tile_place           place  = place_of(g, first + i);
     int64_t              width = g->window.out[2], row = place.y * width + place.x;
-    size_t               pixels = (size_t)(least(width, place.x + (int64_t)((end - i) * g->winograd.tile[1])) - place.x), used;
+    size_t               pixels = (size_t)(opf_least(width, place.x + (int64_t)((end - i) * g->winograd.tile[1])) - place.x), used;
     float               *c      = opf_gemm_tile_at(work->env, g, place.image, work->group, (size_t)row, panel, &used).c;
     const ptrdiff_t      pixel  = planes ? (ptrdiff_t)cols : g->c_row;
     target               to     = {planes ? work->pixels : c, planes ? (ptrdiff_t)pixels * pixel : (ptrdiff_t)width * pixel, pixel};
@@ -233,7 +229,7 @@ static void finish_row(worker *work, size_t first, size_t i, size_t end, size_t 
             const target tile = {to.c + (ptrdiff_t)((t - i) * g->winograd.tile[1]) * pixel, to.row, pixel};
             finish_tile(work, place_of(g, first + t), t, panel, k, &tile);
         }
-    for (int64_t r = 0; r < least((int64_t)g->winograd.tile[0], g->window.out[1] - place.y); r++) {
+    for (int64_t r = 0; r < opf_least((int64_t)g->winograd.tile[0], g->window.out[1] - place.y); r++) {
         float *line = to.c + r * to.row;
         if (g->epilogue.program.n != 0) {
             opf_operand operands[OPF_PROGRAM_OPERANDS];
@@ -255,22 +251,17 @@ static void finish_block(worker *work, size_t first, size_t n, size_t panel, siz
     }
 }
 
-static size_t least_of(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Panels [panel, end) of a block, whose tiles are transformed. */
 static void compute_block(worker *work, size_t first, size_t n, size_t panel, size_t end, opf_ahead ahead)
 {
     const opf_winograd *w = &work->args->winograd;
     while (panel < end) {
-        const size_t next = least_of(end, panel + w->most);
+        const size_t next = opf_least_size(end, panel + w->most);
         work->first_panel = panel;
         work->ahead       = next == end ? ahead : (opf_ahead){NULL, 0};
         multiply(work, n, panel, next - panel);
         for (; panel < next; panel += w->panels)
-            finish_block(work, first, n, panel, least_of(next - panel, w->panels));
+            finish_block(work, first, n, panel, opf_least_size(next - panel, w->panels));
         panel = next;
     }
 }
@@ -308,7 +299,7 @@ static void run_winograd(const opf_run_env *env, const void *args, size_t begin,
     for (size_t unit = begin, last; unit < end; unit = last) {
         const size_t source = unit / shares, block = source / g->groups, panel = unit % shares;
         const size_t first = block * w->tiles, n = all - first < w->tiles ? all - first : w->tiles;
-        last = least_of(end, (source + 1) * shares); /* all units of a block that are here */
+        last = opf_least_size(end, (source + 1) * shares); /* all units of a block that are here */
         work.group = source % g->groups;
         transform_tiles(&work, first, n);
         compute_block(&work, first, n, panel, panel + (last - unit), last == end ? ahead : (opf_ahead){NULL, 0});
@@ -415,7 +406,7 @@ static size_t panels_of_block(const opf_winograd *w, size_t nr, size_t panels)
     const size_t l2 = opf_cpu_l2_bytes(), v_bytes = opf_winograd_points(w) * sizeof(float) * w->tiles * w->v_row;
     const size_t m_bytes = opf_winograd_points(w) * sizeof(float) * w->tiles * w->panels * nr;
     const size_t units = (v_bytes < l2 / 4 * 3 ? l2 / 4 * 3 - v_bytes : l2 / 2) / m_bytes;
-    return least_of(panels, w->panels * (units == 0 ? 1 : units));
+    return opf_least_size(panels, w->panels * (units == 0 ? 1 : units));
 }
 
 /* The transformed filters, in place of the taps; NULL: the budget has no more room. A batch has room for twice as much, as its

@@ -11,28 +11,6 @@
 
 static const int32_t more_threads[] = {1, 2, 5, 8, 0};
 
-/* The kernel is one of the fused plan: between unfused convolutions stand their activations. */
-static void check_fused(const test_case *c, const int32_t *threads)
-{
-    for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
-        opf_model_options options = {.level = level};
-        text_model        m;
-        char              sizes[80];
-        text_model_open(&m, c->text, &options, 1);
-        for (const char *p = c->sizes; next_sizes(&p, sizes);) {
-            tensors inputs;
-            results want;
-            make_inputs(m.model, sizes, 7, &inputs);
-            run_model(m.model, OPF_MODE_REFERENCE, 1, &inputs, NULL, c->text, &want);
-            check_run(m.model, OPF_MODE_FUSED, &inputs, &want,
-                      &(expected){c->kernel, -1, 1e-4, 2e-5, threads, label_of(OPF_MODE_FUSED, level), sizes, c->text});
-            free_results(&want);
-            free_tensors(&inputs);
-        }
-        text_model_close(&m);
-    }
-}
-
 static void test_chains(void **state)
 {
     static const test_case cases[] = {
@@ -126,25 +104,7 @@ static void test_same_bits(void **state)
     (void)state;
     (void)snprintf(joined, sizeof joined, "g (float[N,20,H,W] x, float[96,20,1,1] w, float[96,1,3,3] w2, float[24,96,1,1] w3) => (y) %s", body);
     (void)snprintf(apart, sizeof apart, "g (float[N,20,H,W] x, float[96,20,1,1] w, float[96,1,3,3] w2, float[24,96,1,1] w3) => (y, b, c) %s", body);
-    for (opf_cpu_level level = OPF_CPU_SCALAR; level <= opf_cpu_detect(); level++) {
-        opf_model_options options = {.level = level};
-        text_model        one, other;
-        tensors           inputs;
-        results           got, want;
-        text_model_open(&one, joined, &options, 1);
-        text_model_open(&other, apart, &options, 1);
-        make_inputs(one.model, "N=2 H=71 W=57", 7, &inputs);
-        run_model(one.model, OPF_MODE_FUSED, 2, &inputs, JOINED, joined, &got);
-        run_model(other.model, OPF_MODE_FUSED, 1, &inputs, "!" JOINED, apart, &want);
-        want.n = 1;
-        same_bits(&got, &want, 2, "N=2 H=71 W=57", joined);
-        want.n = 3;
-        free_results(&got);
-        free_results(&want);
-        free_tensors(&inputs);
-        text_model_close(&one);
-        text_model_close(&other);
-    }
+    check_same_bits(joined, apart, "N=2 H=71 W=57", JOINED);
 }
 
 int main(void)
