@@ -91,7 +91,7 @@ def run_program(program, log, arguments=(), timeout=600):
 
 
 # The longest programs begin first, so that none of them is alone at the end.
-LONGEST = ("test_bands", "test_attention", "test_rule_graphs", "test_embedding", "test_random_graphs", "test_conv_transpose", "test_concat")
+LONGEST = ("test_bands", "test_panelwise", "test_attention", "test_rule_graphs", "test_embedding", "test_random_graphs", "test_conv_transpose", "test_concat")
 
 
 def unit(preset):
