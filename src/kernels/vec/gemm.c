@@ -60,10 +60,9 @@ V_INLINE void multiply(const opf_gemm_tile *tile, size_t cols, const int rows, c
     const v_f           bias0 = tile->bias ? v_load(tile->bias) : v_zero();
     const v_f           bias1 = tile->bias ? v_load(tile->bias + V_N) : v_zero();
     const float        *row[MR];
-    v_f                 acc[MR][2], kept[MR * 2], *total = kept;
+    v_f                 acc[MR][2], total[MR * 2];
     size_t              summed = 0;
     bool                is_split = false;
-    HIDE(total);
 #define START(r) acc[r][0] = bias0, acc[r][1] = bias1;
     EACH_ROW(START)
     /* Stores to lines that are not in cache would wait at the end, all at once. */

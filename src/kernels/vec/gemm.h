@@ -21,8 +21,8 @@ enum { SUM = 256 }; /* products that are summed before they join the total; any 
    it would be spilled in each, needed or not (10 to 30 cycles a tile). */
 #define HIDE(pointer) __asm__("" : "+r"(pointer))
 
-/* Of row r, in a function that has acc[MR][2], total (MR * 2 hidden vectors), rows and vecs: the sums so far join the total; the rest of
-   them does; the residual comes to them; they are stored as what `end` makes of them, `last` columns of the last vector. */
+/* Of row r, in a function that has acc[MR][2], total[MR * 2], rows and vecs: the sums so far join the total; the rest of them does; the
+   residual comes to them; they are stored as what `end` makes of them, `last` columns of the last vector. */
 #define SPLIT(r)                                                                                                       \
     if (r < rows) {                                                                                                    \
         total[2 * (r)]     = is_split ? v_add(total[2 * (r)], acc[r][0]) : acc[r][0];                                  \
