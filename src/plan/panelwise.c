@@ -303,6 +303,25 @@ static size_t bands_of(const opf_gemm_window *w)
     return both * FIFTH > w->in[1] || w->out[1] < FEW ? 1 : BANDS;
 }
 
+/* How the pair goes by lines: as long as those of all columns stay in L2, and if both steps do. */
+static opf_status tell_lines(opf_planner *planner, const panelwise *p, const opf_plan_step *product, opf_plan_step *step, opf_error *error)
+{
+    const opf_image_lines *first = product->lines, *second = step->lines;
+    const size_t           kept = windows_bytes(p) + rows_bytes(p) + p->columns * opf_round_64(p->ring * p->line * sizeof(float));
+    step->lines                 = NULL;
+    if (first == NULL || second == NULL || kept > opf_cpu_l2_bytes() / 2)
+        return OPF_OK;
+    opf_image_lines lines = *second;
+    lines.run             = run_lines;
+    lines.x               = first->x;
+    lines.in_line         = first->in_line;
+    lines.weights += first->weights;
+    lines.kept  = kept;
+    step->lines = opf_arena_copy(planner->arena, &lines, sizeof lines);
+    OPF_OOM_IF(error, step->lines == NULL);
+    return OPF_OK;
+}
+
 static opf_status join(opf_planner *planner, uint32_t i, opf_error *error)
 {
     opf_plan                 *plan    = planner->plan;
@@ -318,18 +337,7 @@ static opf_status join(opf_planner *planner, uint32_t i, opf_error *error)
     step->kernel    = opf_arena_printf(planner->arena, "panels: %s", step->kernel);
     product->kernel = opf_arena_printf(planner->arena, "panels: %s", product->kernel);
     OPF_OOM_IF(error, step->kernel == NULL || product->kernel == NULL);
-    if (step->lines != NULL && product->lines != NULL) {
-        opf_image_lines lines = *step->lines;
-        lines.run             = run_lines;
-        lines.x               = product->lines->x;
-        lines.in_line         = product->lines->in_line;
-        lines.weights += product->lines->weights;
-        lines.kept = windows_bytes(&p) + rows_bytes(&p) + p.columns * opf_round_64(p.ring * p.line * sizeof(float));
-        step->lines = opf_arena_copy(planner->arena, &lines, sizeof lines);
-        OPF_OOM_IF(error, step->lines == NULL);
-        if (lines.kept > opf_cpu_l2_bytes() / 2)
-            step->lines = NULL;
-    }
+    OPF_TRY(tell_lines(planner, kept, product, step, error));
     step->run           = run_panelwise;
     step->args          = kept;
     step->units         = g->images * p.bands * p.columns;

@@ -53,6 +53,10 @@ static void test_joined(void **state)
         {"bands: " JOINED, "N=2 H=161 W=130",
          "g (float[N,12,H,W] x, float[12,12,1,1] w9, float[96,12,1,1] w, float[96,1,5,5] w2, float[24,96,1,1] w3) => (y)"
          "{ o = Conv(x, w9) a = Conv(o, w) c = Conv<group = 96, pads = [2,2,2,2], strides = [2,1]>(a, w2) y = Conv(c, w3) }"},
+        /* One line becomes three, which a chain of bands would take, but it takes no product of one line. */
+        {JOINED, "N=1 H=1 W=1900; N=2 H=1 W=700",
+         "g (float[N,8,H,W] x, float[8,8,1,1] w9, float[96,8,1,1] w, float[96,1,3,3] w2, float[8,96,1,1] w3) => (y)"
+         "{ o = Conv(x, w9) a = Conv(o, w) z = Conv<group = 96, pads = [2,1,2,1]>(a, w2) y = Conv(z, w3) }"},
         /* Of one axis. */
         {JOINED, "N=2 H=300",
          "g (float[N,8,H] x, float[8,8,1] w9, float[40,8,1] w, float[40,1,5] w2, float[8,40,1] w3) => (y)"
