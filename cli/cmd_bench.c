@@ -247,8 +247,8 @@ static size_t resident_bytes(void)
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The opening line tells open_ms, first_run_ms, and how many bytes were resident before; then every line `run N` is answered by a list of N pairs, the wall time
-   and the CPU time of a run. */
+/* The opening line tells open_ms, first_run_ms, and how many bytes were resident before; then every line `run N` is answered by a list of N
+   pairs, the wall time and the CPU time of a run. */
 static void serve(cli_runner *runner, double first_ms, size_t resident_before)
 {
     char line[64];

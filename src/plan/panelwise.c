@@ -22,8 +22,8 @@ typedef struct {
 
 /* Lines [from, to) of the image between, of the pixels and channels of a column, are there. */
 typedef struct {
-    opf_span  lines;
-    float *data;
+    opf_span lines;
+    float   *data;
 } window;
 
 typedef struct {
@@ -104,7 +104,7 @@ static void run_column(worker *w, size_t column, size_t left, size_t first, size
     const opf_gemm_window    *win = &d->window;
     const size_t  nr = w->env->kern->nr, at = column / p->chunks * p->channels, cols = g->n - at < p->channels ? g->n - at : p->channels;
     const size_t  from = column % p->chunks * p->chunk, to = (size_t)opf_least((int64_t)(from + p->chunk), win->out[2]);
-    const opf_span   across = needed(win, 2, (int64_t)from, (int64_t)to), all = needed(win, 1, (int64_t)first, (int64_t)end);
+    const opf_span across = needed(win, 2, (int64_t)from, (int64_t)to), all = needed(win, 1, (int64_t)first, (int64_t)end);
     const size_t  width = (size_t)(across.to - across.from), taps = (size_t)win->kernel[1];
     const bool    whole = width == (size_t)win->in[2];
     const float  *a = (const float *)opf_ref_data(w->env, g->a) + g->a_images[w->image] + across.from * g->a_row;

@@ -131,8 +131,7 @@ static const void *find_or_ask(opf_weights *w, const opf_const *c, const opf_wei
 typedef struct {
     opf_weights *weights;
     char        *scratch; /* a piece a thread */
-    size_t   scratch_bytes;
-    const opf_kern *kern;
+    size_t       scratch_bytes;
 } workload;
 
 /* Fresh memory in one call instead of a fault a page: two thirds of the time. */

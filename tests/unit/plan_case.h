@@ -95,5 +95,8 @@ static MAYBE_UNUSED void check_same_bits(const char *joined, const char *apart, 
 #define CHECK_ALL(cases)                                                                                               \
     for (size_t i = 0; i < sizeof(cases) / sizeof *(cases); i++)                                                       \
     check_case(&(cases)[i], few_threads)
+#define CHECK_ALL_FUSED(cases, threads)                                                                                \
+    for (size_t i = 0; i < sizeof(cases) / sizeof *(cases); i++)                                                       \
+    check_fused(&(cases)[i], threads)
 
 #endif

@@ -92,8 +92,7 @@ static void test_not_joined(void **state)
          "{ a = Conv(x, w) y = Conv<group = 64, pads = [0,1,0,1]>(a, w2) }"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fused(&cases[i], few_threads);
+    CHECK_ALL_FUSED(cases, few_threads);
 }
 
 /* The same graph, its images being outputs and therefore whole. */

@@ -63,8 +63,7 @@ static void test_joined(void **state)
          "{ o = Conv(x, w9) a = Conv(o, w) z = Conv<group = 40, pads = [2,2]>(a, w2) y = Conv(z, w3) }"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fused(&cases[i], more_threads);
+    CHECK_ALL_FUSED(cases, more_threads);
 }
 
 /* What the kernels do not do by themselves, and who else needs the image between. */
@@ -94,8 +93,7 @@ static void test_not_joined(void **state)
          "{ o = Conv(x, w9) a = Conv(o, w) z = Conv<group = 32, pads = [1,1,1,1]>(a, w2) y = Conv(z, w3) }"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_fused(&cases[i], few_threads);
+    CHECK_ALL_FUSED(cases, few_threads);
 }
 
 /* The same graph, the image between being an output. */
